@@ -1,0 +1,181 @@
+"""Checkpoints as HDF5 files, one a rank: `RUN/checkpoints/<checkpoint>/rank-00003.h5`.
+
+The format is docs/checkpoint_format.md; why it is so is docs/decisions/0002-checkpoint-format.md.
+torch, h5py, numpy and xxhash are imported by the verbs that need them: `delete` and `path_of` need none of them,
+`verify_part` no torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from slurm_resilience.checkpoint.part_file import OpenPart, StagedFile, is_staging
+from slurm_resilience.checkpoint.part_format import PartError, UnknownFormat
+from slurm_resilience.checkpoint.store import PartReceipt, Progress, TensorEntry
+from slurm_resilience.durable_file import make_directory_durably, sync_directory
+from slurm_resilience.errors import CheckpointDamaged, CheckpointUnavailable, CheckpointUnsupported
+
+CHECKPOINTS = "checkpoints"
+
+_CHECKPOINT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_PART_NAME = re.compile(r"rank-[0-9]{5,}\.h5")
+
+
+class Hdf5Store:
+    """A CheckpointStore below `root`, the run directory. Holds no state: any number of processes may have one each."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def write_part(
+        self, checkpoint: str, *, rank: int, state: Mapping[str, Any], attributes: Mapping[str, Any]
+    ) -> PartReceipt:
+        """As CheckpointStore says. The state must not change meanwhile. A second write of a part replaces the first."""
+        from slurm_resilience.checkpoint.hdf5_layout import lay_out
+        from slurm_resilience.checkpoint.part_content import put
+        from slurm_resilience.checkpoint.structure import flatten
+        from slurm_resilience.checkpoint.tensor import bytes_of
+
+        folder = self._folder(checkpoint)
+        final = folder / part_name(rank)
+        flat = flatten(state)
+        try:
+            layout = lay_out(
+                checkpoint=checkpoint,
+                rank=rank,
+                attributes=attributes,
+                document=flat.document,
+                datasets=flat.datasets,
+            )
+        except ValueError as error:
+            raise CheckpointUnsupported(f"{final} can't be written: {error}") from error
+        with _refusals(f"{final} can't be written"):
+            make_directory_durably(folder)
+            with StagedFile(final, owner=checkpoint, file_bytes=layout.file_bytes) as file:
+                checksum = put(file, layout, (bytes_of(value) for value in flat.values))
+                file.publish()
+            # Made by us or by another rank a moment ago, who may not have come to its own sync.
+            sync_directory(folder.parent)
+            sync_directory(self._root)
+        relative = PurePosixPath(CHECKPOINTS, checkpoint, final.name)
+        return PartReceipt(rank=rank, file=str(relative), bytes=layout.file_bytes, checksum=str(checksum))
+
+    def read_part(self, receipt: PartReceipt, *, progress: Progress | None = None) -> dict[str, Any]:
+        """As CheckpointStore says. Tensors are on the CPU, in fresh memory, contiguous."""
+        from slurm_resilience.checkpoint.part_content import fill, verified_head
+        from slurm_resilience.checkpoint.structure_rebuilt import rebuild
+        from slurm_resilience.checkpoint.tensor import allocate
+
+        path = self.path_of(receipt)
+        with self._answers_of(path), OpenPart(path) as file:
+            head = verified_head(file, receipt)
+            values = []
+            for placed in head.placed:
+                allocation = allocate(placed.dataset.dtype, placed.dataset.shape)
+                fill(file, placed, allocation.bytes, progress)
+                values.append(allocation.value)
+            return rebuild(head.document, values)
+
+    def verify_part(self, receipt: PartReceipt, *, progress: Progress | None = None) -> list[TensorEntry]:
+        from slurm_resilience.checkpoint.part_content import check, verified_head
+
+        path = self.path_of(receipt)
+        with self._answers_of(path), OpenPart(path) as file:
+            head = verified_head(file, receipt)
+            for placed in head.placed:
+                check(file, placed, progress)
+        return [
+            TensorEntry(
+                name=placed.dataset.name,
+                dtype=placed.dataset.dtype,
+                shape=placed.dataset.shape,
+                bytes=placed.dataset.bytes,
+                checksum=f"xxh3-128:{placed.checksum.hex()}",
+            )
+            for placed in head.placed
+        ]
+
+    def read_attributes(self, receipt: PartReceipt) -> dict[str, Any]:
+        """The `attributes` given to `write_part`, verified. Reads the head only. Same errors as `read_part`."""
+        from slurm_resilience.checkpoint.part_content import verified_head
+
+        path = self.path_of(receipt)
+        with self._answers_of(path), OpenPart(path) as file:
+            return verified_head(file, receipt).attributes
+
+    def delete(self, checkpoint: str) -> None:
+        """Remove the parts of `checkpoint` and what dead writers left of them. Other files, and their folder, stay.
+
+        Durable and harmless twice. CheckpointUnavailable if the file system refuses.
+        """
+        folder = self._folder(checkpoint)
+        with _refusals(f"{folder} can't be deleted"):
+            try:
+                ours = [path for path in folder.iterdir() if _PART_NAME.fullmatch(path.name) or is_staging(path)]
+            except FileNotFoundError:
+                return
+            for path in ours:
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    folder.rmdir()
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    sync_directory(folder)  # somebody else's file lies there: it is not ours to remove
+                sync_directory(folder.parent)
+
+    def found_on_disk(self) -> list[str]:
+        """Folders of checkpoints, whole or not: to clear away what the manifest does not name, never to load from."""
+        folder = self._root / CHECKPOINTS
+        with _refusals(f"{folder} can't be listed"):
+            try:
+                return sorted(path.name for path in folder.iterdir() if _CHECKPOINT_ID.fullmatch(path.name))
+            except FileNotFoundError:
+                return []
+
+    def path_of(self, receipt: PartReceipt) -> Path:
+        """Where the part lies. CheckpointDamaged for a receipt that points out of the run directory."""
+        relative = PurePosixPath(receipt.file)
+        if relative.is_absolute() or ".." in relative.parts:
+            raise CheckpointDamaged(self._root, f"a receipt names {receipt.file}, which is not below it")
+        return self._root / relative
+
+    def _folder(self, checkpoint: str) -> Path:
+        if not _CHECKPOINT_ID.fullmatch(checkpoint):
+            raise CheckpointUnsupported(f"{checkpoint!r} can't be the name of a checkpoint")
+        return self._root / CHECKPOINTS / checkpoint
+
+    @contextlib.contextmanager
+    def _answers_of(self, path: Path) -> Iterator[None]:
+        """Say in the store's errors what reading `path` came to."""
+        try:
+            yield
+        except PartError as error:
+            raise CheckpointDamaged(path, str(error)) from error
+        except UnknownFormat as error:
+            raise CheckpointUnsupported(f"{path}: {error}") from error
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            if not self._root.is_dir():  # not mounted: that says nothing about the checkpoint
+                raise CheckpointUnavailable(f"{self._root} is not there") from error
+            raise CheckpointDamaged(path, "the file is missing") from error
+        except OSError as error:
+            raise CheckpointUnavailable(f"{path} can't be read: {error.strerror}") from error
+
+
+def part_name(rank: int) -> str:
+    return f"rank-{rank:05d}.h5"
+
+
+@contextlib.contextmanager
+def _refusals(what: str) -> Iterator[None]:
+    """The file system's refusals, errno kept in `__cause__`."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointUnavailable(f"{what}: {error.strerror or error}") from error

@@ -1,0 +1,164 @@
+"""`srun-resilient`: put it where srun would stand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slurm_resilience import __version__
+from slurm_resilience.errors import ResilienceError
+from slurm_resilience.launch.srun_options import split
+
+if TYPE_CHECKING:  # the supervisor is loaded once the command line is known to be right
+    from slurm_resilience.supervisor.request import Request
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, "-V", "--version", prog_name="srun-resilient", message="%(prog)s %(version)s")
+@click.option("--run-dir", metavar="DIR", help="The run's directory, seen by all nodes. [default: runs/<job name>]")
+@click.option("--nproc-per-node", metavar="N", help="Ranks on each node; `gpu`: as many as it has GPUs.")
+@click.option("--plain", is_flag=True, help="Run the command as it stands, one process a task, without torchrun.")
+@click.option("--local-addr", metavar="ADDR", help="The first node's name or address as the other nodes reach it.")
+@click.option("--interface", metavar="NAME", help="The network interface for Gloo and NCCL.")
+@click.option(
+    "--forward-signal",
+    metavar="SIG",
+    help="Signal to hand to rank processes that don't use our library, once: USR1 for Lightning.",
+)
+@click.option("--stop-before-end", metavar="S", type=float, help="Stop this long before the job's end; 0: never.")
+@click.option("--stop-timeout", metavar="S", type=float, help="After a warning without deadline, kill after this long.")
+@click.option("--max-crashes", metavar="N", type=click.IntRange(1), default=3, show_default=True, help="In a row.")
+@click.option(
+    "--max-stuck",
+    metavar="N",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Give up after this many attempts in a row that gained no step.",
+)
+@click.option("--no-requeue", is_flag=True, help="Never ask Slurm to queue the job again.")
+@click.option("--from-scratch", is_flag=True, help="Begin at step 0 although the run has checkpoints.")
+@click.option("--take-over", is_flag=True, help="My word that the run's former owner is gone, where nothing proves it.")
+@click.option("--mode", type=click.Choice(["auto", "slurm", "local"]), default="auto", show_default=True)
+@click.option("--dry-run", is_flag=True, help="Print the exact srun line and the grace ladder; start nothing.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SRUN OPTIONS] [--] COMMAND...")
+def command(words: tuple[str, ...], **options: Any) -> None:
+    """Run a training under Slurm so that it goes on where it was, whatever ends it.
+
+    Put it where srun would stand; in a batch script as its last line:
+
+    \b
+        exec srun-resilient torchrun train.py
+
+    COMMAND is `torchrun ... train.py` (node count, ranks, rendezvous and signals are taken over), `python train.py`
+    (torchrun is put before it), or anything else, which runs as plain tasks. Options may stand before, between and
+    behind srun's; the first word that is no option begins the command.
+
+    A warning (SIGTERM, SIGUSR1, SIGUSR2, the end of the job's time, `slurm-resilience stop RUN`) makes all ranks stop
+    after one and the same step and save; the job is queued again; the next attempt resumes there. Without Slurm the
+    command runs on this machine and is started again in place.
+
+    \b
+    Exit codes:
+        0   the run is finished
+        75  interrupted, and it will go on: the job is queued again
+        76  interrupted, and it will not go on by itself
+        78  the command line or the run's configuration is wrong
+        79  the run belongs to another live attempt
+    """
+    sys.exit(_supervise(words, options))
+
+
+OURS = frozenset(name[2:] for option in command.params if isinstance(option, click.Option) for name in option.opts)
+WITH_VALUE = frozenset(
+    name[2:]
+    for option in command.params
+    if isinstance(option, click.Option) and not option.is_flag
+    for name in option.opts
+)
+
+
+def _request(words: tuple[str, ...], options: dict[str, Any]) -> Request:
+    from slurm_resilience.launch.training_command import understand
+    from slurm_resilience.requeue.decision import Limits
+    from slurm_resilience.signals.ladder import Asked
+    from slurm_resilience.supervisor.request import Request
+
+    line = split(words)
+    return Request(
+        srun=line,
+        command=understand(line.command, plain=options["plain"]),
+        words=line.command,
+        run_dir=Path(options["run_dir"]) if options["run_dir"] else None,
+        nproc_per_node=options["nproc_per_node"],
+        local_addr=options["local_addr"],
+        interface=options["interface"],
+        forward_signal=_signal_name(options["forward_signal"]),
+        limits=Limits(attempts_without_progress=options["max_stuck"], crashes=options["max_crashes"]),
+        asked=Asked(stop_before_end_s=options["stop_before_end"], stop_timeout_s=options["stop_timeout"]),
+        mode=options["mode"],
+        take_over=options["take_over"],
+        dry_run=options["dry_run"],
+        requeue=not options["no_requeue"],
+    )
+
+
+def _signal_name(text: str | None) -> str | None:
+    """`USR1`, `SIGUSR1` and `usr1` are the same. Raises ConfigurationError for what is no signal."""
+    import signal
+
+    from slurm_resilience.errors import ConfigurationError
+
+    if text is None:
+        return None
+    name = text.upper().removeprefix("SIG")
+    if f"SIG{name}" not in signal.Signals.__members__ or name in ("KILL", "STOP"):
+        raise ConfigurationError(f"--forward-signal={text}: there is no such signal to forward")
+    return name
+
+
+def _supervise(words: tuple[str, ...], options: dict[str, Any]) -> int:
+    from slurm_resilience.clock import SystemClock
+    from slurm_resilience.slurm.command_line import CommandLineSlurm
+    from slurm_resilience.slurm.facts import job_facts
+    from slurm_resilience.supervisor.supervise import supervisor_for
+
+    environment = dict(os.environ)
+    if options["from_scratch"]:
+        environment["SLURM_RESILIENCE_FROM_SCRATCH"] = "yes"
+    supervisor = supervisor_for(
+        _request(words, options),
+        job_facts(environment),
+        CommandLineSlurm(environment=environment),
+        clock=SystemClock(),
+        environment=environment,
+        working_directory=Path.cwd(),
+    )
+    if not options["dry_run"]:
+        return supervisor.supervise()
+    for text in supervisor.describe():
+        click.echo(text)
+    return 0
+
+
+def main() -> None:
+    """The console script. Our options are picked out from among srun's; a user's error leaves as one sentence."""
+    words = sys.argv[1:]
+    try:
+        if words and words[-1] not in ("-h", "--help", "-V", "--version"):
+            line = split(words, also_with_value=WITH_VALUE)
+            ours = [word for option in line.options if option.name in OURS for word in option.words]
+            theirs = line.without(OURS)
+            words = [*ours, "--", *theirs.words_without(), "--", *theirs.command]
+        command.main(args=words, prog_name="srun-resilient")
+    except ResilienceError as error:
+        click.echo(f"srun-resilient: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

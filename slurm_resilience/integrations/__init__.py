@@ -1,0 +1,1 @@
+"""Other programs' habits, made to fit: one file per program."""

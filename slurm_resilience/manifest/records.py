@@ -1,0 +1,193 @@
+"""The lines of the manifest, one frozen class a kind.
+
+A record is a fact with a time; it is never changed, only followed by another. `kind` names the class in the file.
+Format 1. A reader refuses a format or a kind that it doesn't know: an unknown fact could be the one that matters.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import NewType, Union
+
+FORMAT = 1
+
+RunId = NewType("RunId", str)
+CheckpointId = NewType("CheckpointId", str)
+"""`step-00000120.a3`: the step and the attempt that wrote it."""
+
+
+def checkpoint_id(step: int, attempt: int) -> CheckpointId:
+    return CheckpointId(f"step-{step:010d}.a{attempt}")
+
+
+class Cause(enum.Enum):
+    """Why an attempt ended. UNKNOWN is never good news: it is treated like a crash that nobody explained."""
+
+    FINISHED = "finished"
+    PREEMPTED = "preempted"
+    TIME_LIMIT = "time limit"
+    NODE_FAILURE = "node failure"
+    WARNED = "warned"  # somebody sent SIGUSR1 or SIGUSR2, and nothing says who
+    REQUEUED_BY_HAND = "requeued by hand"
+    CANCELLED = "cancelled"
+    OPERATOR_STOP = "operator stop"
+    OUT_OF_MEMORY = "out of memory"
+    CRASHED = "crashed"
+    SUPERVISOR_DIED = "supervisor died"
+    FENCED = "fenced"
+    UNKNOWN = "unknown"
+
+
+class SaveReason(enum.Enum):
+    PERIODIC = "periodic"
+    STOP = "stop"
+    FINAL = "final"
+    ASKED = "asked"
+
+
+@dataclass(frozen=True, slots=True)
+class RunCreated:
+    run_id: RunId
+    name: str
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    attempt: int
+    mode: str
+    """batch, allocation, login, local or bare (a run opened outside srun-resilient)."""
+    command: tuple[str, ...]
+    host: str
+    job: str | None = None
+    """The job as Slurm's commands want it: `123` or `123_4`."""
+    restart_count: int | None = None
+    cluster: str | None = None
+    nodes: str | None = None
+    """The node list as Slurm writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResumed:
+    """The ranks of this attempt hold the state of `checkpoint` (None: a fresh start, at step 0)."""
+
+    attempt: int
+    checkpoint: CheckpointId | None
+    step: int
+    world_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of a checkpoint, relative to the run directory."""
+
+    rank: int
+    file: str
+    bytes: int
+    checksum: str
+    """`xxh3-128:<hex>` of the file's table of tensor checksums: it stands for the content of the whole file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCommitted:
+    checkpoint: CheckpointId
+    step: int
+    attempt: int
+    reason: SaveReason
+    world_size: int
+    parts: tuple[Part, ...]
+    seconds: float
+    """From the decision to save until every part was durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDamaged:
+    checkpoint: CheckpointId
+    attempt: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointForgotten:
+    """Written before its files are deleted: from here on they are nobody's."""
+
+    checkpoint: CheckpointId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SaveFailed:
+    attempt: int
+    step: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """The first stop request that the supervisor or rank 0 of this attempt learnt of."""
+
+    attempt: int
+    reason: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFinished:
+    """The training loop came to its own end: this run is never started again."""
+
+    attempt: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """Diagnosis and decision, durable before the decision is carried out."""
+
+    attempt: int
+    cause: Cause
+    because: str
+    evidence: tuple[str, ...]
+    decision: str
+    """requeue, restart, leave or stop: see requeue/decision.py."""
+    decision_reason: str
+    command_code: int | None
+    step: int | None = None
+    """The last step any rank reported as completed, where known."""
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCarriedOut:
+    attempt: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    attempt: int
+
+
+Record = Union[
+    RunCreated,
+    AttemptStarted,
+    AttemptResumed,
+    CheckpointCommitted,
+    CheckpointDamaged,
+    CheckpointForgotten,
+    SaveFailed,
+    StopAsked,
+    TrainingFinished,
+    AttemptEnded,
+    DecisionCarriedOut,
+    RunFinished,
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A record with its place in the journal."""
+
+    seq: int
+    time_s: float
+    record: Record = field(compare=True)

@@ -1,0 +1,295 @@
+"""The end of an attempt: evidence, diagnosis, decision, journal, and only then the deed.
+
+Called by the supervisor when its step is over, by the deputy when the supervisor died, by `slurm-resilience resume`,
+and at the next start for an attempt that nobody concluded. Whoever comes first writes the end; the others find it and
+do what it says. A requeue done twice is refused by Slurm and harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from slurm_resilience.clock import Clock
+from slurm_resilience.errors import ManifestUnsupported, SlurmError, SlurmRejected, SlurmUnavailable
+from slurm_resilience.manifest.agent_record import AgentRecord, read_agent_record
+from slurm_resilience.manifest.chain import Attempt, Chain
+from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.records import AttemptEnded, Cause, DecisionCarriedOut, RunFinished
+from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.requeue.decision import (
+    AlreadyQueued,
+    Decision,
+    Finish,
+    History,
+    Limits,
+    Requeue,
+    Restart,
+    Stop,
+    Way,
+    decide,
+    word_for,
+)
+from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClient
+from slurm_resilience.triage.diagnosis import Diagnosis, Evidence, diagnose
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+_T = TypeVar("_T")
+_CRASHES = (Cause.CRASHED, Cause.OUT_OF_MEMORY, Cause.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the caller itself has seen of the end."""
+
+    command_code: int | None
+    supervisor_signals: tuple[str, ...]
+    supervisor_died: bool
+    agents_expected: int
+    end_s: float | None
+    restarted_by_slurm: bool = False
+    """Slurm has started the same job anew, by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    decision: Decision
+    cause: Cause
+    because: str
+    carried_out: bool
+    """False: Slurm did not answer in time; the journal says what is to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is needed to conclude an attempt. `slurm` None: this attempt doesn't run under Slurm."""
+
+    run: RunDirectory
+    journal: Journal
+    slurm: SlurmClient | None
+    clock: Clock
+    limits: Limits
+    way: Callable[[Cause], Way]
+    say: Callable[[str], None]
+    give_up_s: float
+    """When to stop asking Slurm, on the monotonic clock."""
+
+    def conclude(self, number: int, seen: Seen) -> Conclusion:
+        """Write the end of attempt `number`, unless it is written, and carry the decision out, unless it has been."""
+        chain = Chain.of(self.journal.read())
+        attempt = chain.attempt(number)
+        if attempt is None:
+            raise ValueError(f"attempt {number} of {self.run.path} never started")
+        if attempt.ended is None:
+            attempt = self._write_end(chain, attempt, seen)
+        assert attempt.ended is not None
+        decision = _decision_of(attempt.ended)
+        if attempt.carried_out is not None:
+            return Conclusion(decision, attempt.ended.cause, attempt.ended.because, carried_out=True)
+        done = self._carry_out(attempt, decision)
+        return Conclusion(decision, attempt.ended.cause, attempt.ended.because, done)
+
+    def tell_past(self, successor: int) -> None:
+        """Tell the ends of the attempts before `successor` that died without a word; it owns the run now."""
+        chain = Chain.of(self.journal.read())
+        newer = chain.attempt(successor)
+        for attempt in chain.attempts:
+            if attempt.number >= successor or attempt.ended is not None or newer is None:
+                continue
+            past, now = attempt.started, newer.started
+            anew = past.job is not None and past.job == now.job and (now.restart_count or 0) > (past.restart_count or 0)
+            seen = Seen(None, (), True, len(self._agents(attempt.number)), None, restarted_by_slurm=anew)
+            evidence = self._evidence(chain, attempt, seen, None)
+            diagnosis = diagnose(replace(evidence, fenced=False))
+            reason = f"attempt {successor} goes on with it"
+            self.journal.append(
+                self._end_record(attempt, diagnosis, "leave", reason, None), DecisionCarriedOut(attempt.number, reason)
+            )
+
+    def _end_record(
+        self, attempt: Attempt, diagnosis: Diagnosis, decision: str, reason: str, code: int | None
+    ) -> AttemptEnded:
+        steps = [rank.step for agent in self._agents(attempt.number) for rank in agent.ranks if rank.step >= 0]
+        return AttemptEnded(
+            attempt=attempt.number,
+            cause=diagnosis.cause,
+            because=diagnosis.because,
+            evidence=diagnosis.evidence,
+            decision=decision,
+            decision_reason=reason,
+            command_code=code,
+            step=attempt.finished_step if attempt.finished_step is not None else (max(steps) if steps else None),
+        )
+
+    def _write_end(self, chain: Chain, attempt: Attempt, seen: Seen) -> Attempt:
+        record = self._ask_slurm(attempt)
+        diagnosis = diagnose(self._evidence(chain, attempt, seen, record))
+        restarts = attempt.started.restart_count or 0
+        queued = record is not None and record.restarts > restarts and record.state is not JobState.CANCELLED
+        decision = decide(
+            diagnosis,
+            history_with(chain, attempt, diagnosis),
+            way=self.way(diagnosis.cause),
+            limits=self.limits,
+            queued_by_slurm=queued,
+        )
+        ended = self._end_record(attempt, diagnosis, word_for(decision), decision.reason, seen.command_code)
+        with self.journal.writing() as writer:
+            found = Chain.of(writer.lines()).attempt(attempt.number)
+            if found is not None and found.ended is not None:
+                return found  # somebody was faster: one end, one decision
+            finished = [RunFinished(attempt.number)] if isinstance(decision, Finish) else []
+            writer.append(ended, *finished)
+            written = Chain.of(writer.lines()).attempt(attempt.number)
+        assert written is not None
+        return written
+
+    def _evidence(self, chain: Chain, attempt: Attempt, seen: Seen, record: JobRecord | None) -> Evidence:
+        newest = chain.newest_attempt
+        return Evidence(
+            training_finished=chain.finished,
+            agents=tuple(self._agents(attempt.number)),
+            agents_expected=seen.agents_expected,
+            command_code=seen.command_code,
+            supervisor_signals=seen.supervisor_signals,
+            supervisor_died=seen.supervisor_died,
+            restarted_by_slurm=seen.restarted_by_slurm,
+            record=record,
+            slurm=attempt.started.job is not None,
+            restarts_at_start=attempt.started.restart_count or 0,
+            end_s=seen.end_s,
+            now_s=self.clock.now_s(),
+            rank_errors=self._rank_errors(attempt.number),
+            fenced=newest is not None and newest.number > attempt.number,
+        )
+
+    def _agents(self, number: int) -> list[AgentRecord]:
+        found = []
+        for path in self.run.agent_records(number):
+            try:
+                record = read_agent_record(path)
+            except ManifestUnsupported as error:
+                self.say(str(error))
+                continue
+            if record is not None:
+                found.append(record)
+        return found
+
+    def _rank_errors(self, number: int) -> tuple[str, ...]:
+        """The last line of each rank's exception, oldest first: the first one to fall is most likely the root."""
+        paths = sorted(self.run.attempt(number).glob("error-rank-*.txt"), key=lambda path: path.stat().st_mtime)
+        words = []
+        for path in paths:
+            lines = path.read_text(errors="replace").strip().splitlines()
+            if lines:
+                words.append(f"{path.stem.removeprefix('error-')}: {lines[-1][:300]}")
+        return tuple(words)
+
+    def _ask_slurm(self, attempt: Attempt) -> JobRecord | None:
+        """One answer is worth a wait: it decides between requeue and leaving alone. None: there was none in time."""
+        if self.slurm is None or attempt.started.job is None:
+            return None
+        slurm, job = self.slurm, JobRef(attempt.started.job)
+
+        def ask() -> JobRecord | None:
+            return slurm.job(job)
+
+        try:
+            return self._until_answered(ask, "what became of the job")
+        except SlurmError as error:
+            self.say(f"Slurm's record of job {job} is not to be had: {error}")
+            return None
+
+    def _until_answered(self, ask: Callable[[], _T], what: str) -> _T:
+        """Ask until the controller answers or `give_up_s` has come; then the last SlurmUnavailable is raised."""
+        pause_s, told = FIRST_PAUSE_S, False
+        while True:
+            try:
+                return ask()
+            except SlurmUnavailable as error:
+                if self.clock.monotonic_s() + pause_s >= self.give_up_s:
+                    raise
+                if not told:
+                    self.say(f"asking Slurm {what}, again until it answers: {error}")
+                    told = True
+            self.clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _carry_out(self, attempt: Attempt, decision: Decision) -> bool:
+        how = self._deed(attempt, decision)
+        if how is None:
+            return False
+        self.journal.append(DecisionCarriedOut(attempt.number, how))
+        return True
+
+    def _deed(self, attempt: Attempt, decision: Decision) -> str | None:
+        match decision:
+            case Requeue():
+                return self._requeue(attempt)
+            case AlreadyQueued():
+                return "Slurm had queued the job again by itself"
+            case Restart():
+                return "the supervisor starts the next attempt itself"
+            case Finish() | Stop():
+                return "nothing to do"
+
+    def _requeue(self, attempt: Attempt) -> str | None:
+        """How it went; None: no answer, the decision stands in the journal for whoever comes next."""
+        slurm, job = self.slurm, attempt.started.job
+        if slurm is None or job is None:
+            self.say("the decision is a requeue, but there is no Slurm here to carry it out")
+            return None
+        try:
+            self._until_answered(lambda: slurm.requeue(JobRef(job)), f"to requeue job {job}")
+        except SlurmRejected as refusal:
+            return self._after_refusal(slurm, attempt, JobRef(job), refusal)
+        except SlurmError as error:
+            self.say(f"job {job} could not be requeued: {error}; `slurm-resilience resume {self.run.path}` does it")
+            return None
+        return f"scontrol requeue {job}"
+
+    def _after_refusal(self, slurm: SlurmClient, attempt: Attempt, job: JobRef, refusal: SlurmRejected) -> str | None:
+        """A refusal is harmless where the job is queued already, and Slurm's word where it isn't."""
+        try:
+            record = slurm.job(job)
+        except SlurmError:
+            record = None
+        if record is not None and record.restarts > (attempt.started.restart_count or 0):
+            return "somebody had queued the job again before us"
+        self.say(f"{refusal}; to go on, submit the job again")
+        return None
+
+
+def history_with(chain: Chain, attempt: Attempt, diagnosis: Diagnosis) -> History:
+    """What came before `attempt` and itself, which has no end in the journal yet.
+
+    A program without our library tells nothing of its steps: an attempt of it counts as progress unless it crashed.
+    """
+    stuck: list[Cause] = []
+    for past in reversed(chain.attempts):
+        told = past.ended.cause if past.ended is not None else Cause.UNKNOWN
+        cause = diagnosis.cause if past.number == attempt.number else told
+        library = past.resumed is not None
+        if past.gained or (not library and cause not in _CRASHES):
+            break
+        stuck.append(cause)
+    costly = [cause for cause in stuck if cause not in (Cause.PREEMPTED, Cause.REQUEUED_BY_HAND)]
+    return History(len(costly), sum(cause in _CRASHES for cause in stuck))
+
+
+def _decision_of(ended: AttemptEnded) -> Decision:
+    """The decision as it stands in the journal."""
+    match ended.decision:
+        case "finish":
+            return Finish(ended.decision_reason)
+        case "requeue":
+            return Requeue(ended.decision_reason)
+        case "restart":
+            return Restart(ended.decision_reason)
+        case "leave":
+            return AlreadyQueued(ended.decision_reason)
+        case "stop":
+            return Stop(ended.decision_reason)
+        case word:
+            raise ManifestUnsupported(f"the journal holds a decision {word!r} that this version doesn't know")

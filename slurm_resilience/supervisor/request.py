@@ -1,0 +1,32 @@
+"""What the user asked srun-resilient for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_resilience.launch.srun_options import SrunLine
+from slurm_resilience.launch.training_command import TrainingCommand
+from slurm_resilience.requeue.decision import Limits
+from slurm_resilience.signals.ladder import Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    srun: SrunLine
+    command: TrainingCommand
+    words: tuple[str, ...]
+    """The command as the user typed it: it tells one run's training from another's."""
+    run_dir: Path | None
+    nproc_per_node: str | None
+    local_addr: str | None
+    interface: str | None
+    forward_signal: str | None
+    limits: Limits
+    asked: Asked
+    mode: str
+    """auto, slurm or local."""
+    take_over: bool
+    dry_run: bool
+    requeue: bool
+    """False: never ask Slurm to queue the job again."""

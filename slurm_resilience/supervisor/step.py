@@ -1,0 +1,139 @@
+"""One attempt's job step, watched to its end: srun (or, without Slurm, the node agent itself) as our child."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slurm_resilience.clock import Clock
+from slurm_resilience.durable_file import replace_durably
+from slurm_resilience.errors import CommandMissing, ManifestUnsupported
+from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, read_agent_record
+from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.signals.ladder import LAST_WORDS_S
+from slurm_resilience.signals.stop_request import StopReason
+from slurm_resilience.supervisor.notices import Notices, default_signals_in_child
+
+TICK_S = 0.25
+LOOK_AT_RECORDS_S = 1.0
+AGENTS_AFTER_SRUN_S = 15.0
+"""How long agents may outlive an srun that was killed from under them before we look no further."""
+_BAD = (Outcome.FAILED, Outcome.NOT_STARTED)
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    code: int | None
+    """As the shell would say it; None: we left before it did, because our own time was up."""
+    signals: tuple[str, ...]
+    must_leave_s: float | None
+    """When Slurm will kill us, on the monotonic clock; None: nobody has said so."""
+
+
+@dataclass
+class StepWatch:
+    """Starts the step and turns what happens to us into stop orders for its node agents."""
+
+    run: RunDirectory
+    attempt: int
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    clock: Clock
+    kill_wait_s: float
+    owner_by_person: bool
+    """Whether a SIGTERM to us is a person's word (a login node, local mode) and not Slurm's."""
+    say: Callable[[str], None]
+    _ordered: dict[str, float] = field(default_factory=dict)
+    _signals: list[str] = field(default_factory=list)
+    _must_leave_s: float | None = None
+    _interrupts: int = 0
+
+    def watch(self, notices: Notices) -> StepEnd:
+        try:
+            child = subprocess.Popen(
+                list(self.argv),
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                preexec_fn=default_signals_in_child,  # noqa: PLW1509  # the supervisor is single-threaded
+            )
+        except FileNotFoundError as error:
+            raise CommandMissing(f"there is no program {self.argv[0]!r} here") from error
+        look_s = self.clock.monotonic_s()
+        while True:
+            for number in notices.wait(TICK_S):
+                self._hear(number, child)
+            code = child.poll()
+            if code is not None:
+                self._wait_for_agents(notices, child)
+                return StepEnd(code if code >= 0 else 128 - code, tuple(self._signals), self._must_leave_s)
+            now_s = self.clock.monotonic_s()
+            if self._must_leave_s is not None and now_s >= self._must_leave_s - LAST_WORDS_S:
+                self.say("Slurm kills this job in a moment: the requeue can't wait for the ranks any longer")
+                return StepEnd(None, tuple(self._signals), self._must_leave_s)
+            if now_s >= look_s:
+                look_s = now_s + LOOK_AT_RECORDS_S
+                self._look_for_failures()
+
+    def records(self) -> list[AgentRecord]:
+        found = []
+        for path in self.run.agent_records(self.attempt):
+            try:
+                record = read_agent_record(path)
+            except ManifestUnsupported:
+                record = None
+            if record is not None:
+                found.append(record)
+        return found
+
+    def _hear(self, number: signal.Signals, child: subprocess.Popen[bytes]) -> None:
+        if number is signal.SIGCHLD:
+            return
+        self._signals.append(number.name)
+        if number is signal.SIGINT and self.owner_by_person:
+            self._interrupts += 1
+            if self._interrupts > 1:
+                self.say("second interrupt: ending the training at once")
+                child.terminate()  # a person's word; srun makes SIGKILL for the tasks of it
+                return
+        if number in (signal.SIGINT, signal.SIGHUP) or (self.owner_by_person and number is signal.SIGTERM):
+            self._order(StopReason.OPERATOR, f"{number.name} to srun-resilient", None)
+        elif number is signal.SIGTERM:
+            if self._must_leave_s is None:
+                self._must_leave_s = self.clock.monotonic_s() + self.kill_wait_s
+            seconds = max(1.0, self.kill_wait_s - 2 * LAST_WORDS_S)
+            self._order(StopReason.TERMINATION, "SIGTERM to the batch script: Slurm is ending the job", seconds)
+        else:
+            self._order(StopReason.WARNING, f"{number.name} to the batch script", None)
+
+    def _order(self, reason: StopReason, because: str, seconds: float | None) -> None:
+        """Write the order, unless it adds nothing to the one that stands."""
+        if reason.name in self._ordered:
+            return
+        self._ordered[reason.name] = self.clock.monotonic_s()
+        value = {"reason": reason.name, "because": because, "seconds": seconds}
+        try:
+            replace_durably(self.run.stop_order(self.attempt), json.dumps(value).encode())
+        except OSError as error:
+            self.say(f"the stop order could not be written ({error}): only Slurm's own signals reach the ranks")
+
+    def _look_for_failures(self) -> None:
+        """A node whose command failed leaves the others waiting for it, perhaps for ever: tell them."""
+        for record in self.records():
+            if record.outcome in _BAD:
+                self._order(StopReason.PEER_FAILED, f"node agent {record.node_id} on {record.host} failed", None)
+
+    def _wait_for_agents(self, notices: Notices, child: subprocess.Popen[bytes]) -> None:
+        """srun may be killed while its agents still save: what they are about to write is evidence worth a wait."""
+        if child.returncode is None or child.returncode >= 0:
+            return
+        deadline_s = self.clock.monotonic_s() + AGENTS_AFTER_SRUN_S
+        if self._must_leave_s is not None:
+            deadline_s = min(deadline_s, self._must_leave_s - LAST_WORDS_S)
+        while self.clock.monotonic_s() < deadline_s:
+            if not any(record.outcome is Outcome.RUNNING for record in self.records()):
+                return
+            for number in notices.wait(TICK_S):
+                self._hear(number, child)

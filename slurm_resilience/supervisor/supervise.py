@@ -1,0 +1,236 @@
+"""The supervisor: owns the attempt from its first line in the journal to the decision about the next one."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_resilience.clock import Clock
+from slurm_resilience.durable_file import make_directory_durably
+from slurm_resilience.errors import (
+    EXIT_FINISHED,
+    EXIT_OWNED,
+    EXIT_WILL_GO_ON,
+    EXIT_WILL_NOT_GO_ON,
+    ConfigurationError,
+)
+from slurm_resilience.launch.plan import write_plan
+from slurm_resilience.manifest.attempt import begin_attempt, release
+from slurm_resilience.manifest.chain import Chain
+from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.records import Cause, RunId
+from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Restart, Stop, Way
+from slurm_resilience.signals.ladder import LAST_WORDS_S
+from slurm_resilience.slurm.client import SlurmClient
+from slurm_resilience.slurm.facts import JobFacts
+from slurm_resilience.supervisor.ending import Conclusion, Ending, Seen
+from slurm_resilience.supervisor.notices import Notices
+from slurm_resilience.supervisor.ownership import liveness_by_slurm
+from slurm_resilience.supervisor.preparation import Granted, Prepared, ask_what_is_granted, make_ladder, prepare
+from slurm_resilience.supervisor.request import Request
+from slurm_resilience.supervisor.step import StepEnd, StepWatch
+from slurm_resilience.supervisor.surroundings import (
+    Mode,
+    choose_mode,
+    choose_shape,
+    default_run_directory,
+    way_on,
+)
+
+ASK_SLURM_S = 1800.0
+"""How long the end of an attempt waits for a controller that doesn't answer, where nobody is about to kill us."""
+PAUSE_BEFORE_RESTART_S = 1.0
+
+
+def say(text: str) -> None:
+    """One line for the job's output. The pipe may be gone: that must not end us."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"srun-resilient: {text}\n")
+        sys.stderr.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Supervisor:
+    request: Request
+    mode: Mode
+    facts: JobFacts | None
+    slurm: SlurmClient | None
+    """None in local mode."""
+    clock: Clock
+    environment: Mapping[str, str]
+    run: RunDirectory
+    say: Callable[[str], None] = say
+
+    def supervise(self) -> int:
+        """The exit code of srun-resilient: see errors.py."""
+        journal = Journal(self.run, clock=self.clock)
+        chain = Chain.of(journal.read()) if journal.exists() else None
+        if chain is not None:
+            self._refuse_another_training(chain)
+            if chain.finished:
+                self.say(f"run {self.run.path} is finished: nothing to do")
+                return EXIT_FINISHED
+        run_id = journal.create(self.run.path.name)
+        with Notices() as notices:
+            while True:
+                granted = self._ask()
+                number, conclusion = self._attempt(journal, run_id, granted, notices)
+                if not isinstance(conclusion.decision, Restart):
+                    return self._leave(number, conclusion, granted)
+                self.say(f"attempt {number} ended: {conclusion.because}; starting again in place")
+                notices.wait(PAUSE_BEFORE_RESTART_S)
+
+    def describe(self) -> list[str]:
+        """What would be done, line by line; nothing is written or started."""
+        journal = Journal(self.run, clock=self.clock)
+        chain = Chain.of(journal.read()) if journal.exists() else None
+        granted = self._ask()
+        ladder = make_ladder(granted, chain, self.request)
+        number = chain.newest_attempt.number + 1 if chain is not None and chain.newest_attempt is not None else 1
+        prepared = self._prepare(number, RunId("dry-run"), granted, chain)
+        return [
+            shlex.join(prepared.argv),
+            f"run directory: {self.run.path}, attempt {number}, mode {self.mode.value}",
+            f"each node agent runs: {prepared.plan.kind.value} {shlex.join(prepared.plan.argv)}",
+            *(f"{rung.name:>28}  {rung.seconds:8.1f} s  {rung.source}" for rung in ladder.rungs),
+            *(f"warning: {sentence}" for sentence in ladder.inversions),
+        ]
+
+    def _ask(self) -> Granted:
+        return ask_what_is_granted(self.slurm, self.facts, self.request, self.clock.now_s(), self.say)
+
+    def _attempt(self, journal: Journal, run_id: RunId, granted: Granted, notices: Notices) -> tuple[int, Conclusion]:
+        number = begin_attempt(
+            self.run,
+            mode=self.mode.value,
+            command=self.request.words,
+            job=self.facts.job if self.facts is not None else None,
+            restart_count=self.facts.restart_count if self.facts is not None else None,
+            cluster=granted.cluster,
+            nodes=self.facts.nodes if self.facts is not None else None,
+            liveness_by_slurm=lambda owner: liveness_by_slurm(
+                self.slurm, owner, granted.cluster, self.request.take_over
+            ),
+            clock=self.clock,
+            journal=journal,
+        )
+        may_requeue = self._may_requeue(granted)
+        self._ending(journal, may_requeue, 0.0).tell_past(number)
+        chain = Chain.of(journal.read())
+        for sentence in make_ladder(granted, chain, self.request).inversions:
+            self.say(f"warning: {sentence}")
+        prepared = self._prepare(number, run_id, granted, chain)
+        make_directory_durably(self.run.attempt(number))
+        write_plan(self.run.plan(number), prepared.plan)
+        self.run.stop_file.unlink(missing_ok=True)  # a person's word to an earlier attempt; starting again outranks it
+        since = f"step {chain.next_step}" if chain.ever_had_checkpoint else "the beginning"
+        self.say(f"attempt {number} of run {self.run.path} ({self.mode.value}), from {since}")
+        end = StepWatch(
+            self.run,
+            number,
+            prepared.argv,
+            prepared.environment,
+            self.clock,
+            granted.times.kill_wait_s,
+            self.mode in (Mode.LOCAL, Mode.LOGIN),
+            self.say,
+        ).watch(notices)
+        seen = Seen(end.code, end.signals, False, prepared.plan.tasks, granted.times.end_s)
+        conclusion = self._ending(journal, may_requeue, self._give_up_s(end)).conclude(number, seen)
+        release(self.run, number, journal=journal)
+        return number, conclusion
+
+    def _ending(self, journal: Journal, may_requeue: bool, give_up_s: float) -> Ending:
+        def way(cause: Cause) -> Way:
+            return way_on(self.mode, cause, may_requeue=may_requeue)
+
+        return Ending(self.run, journal, self.slurm, self.clock, self.request.limits, way, self.say, give_up_s)
+
+    def _give_up_s(self, end: StepEnd) -> float:
+        if end.must_leave_s is not None:
+            return end.must_leave_s - LAST_WORDS_S / 3
+        return self.clock.monotonic_s() + ASK_SLURM_S
+
+    def _may_requeue(self, granted: Granted) -> bool:
+        if self.mode is not Mode.BATCH or not self.request.requeue:
+            return False
+        if granted.record is not None and not granted.record.requeue:
+            self.say("warning: this job was submitted with --no-requeue: whatever ends it, Slurm won't start it again")
+            return False
+        return True
+
+    def _prepare(self, number: int, run_id: RunId, granted: Granted, chain: Chain | None) -> Prepared:
+        return prepare(
+            self.request,
+            self.mode,
+            choose_shape(self.request, self.facts, self.mode),
+            make_ladder(granted, chain, self.request),
+            granted,
+            run=self.run.path,
+            run_id=run_id,
+            attempt=number,
+            plan_path=self.run.plan(number),
+            environment=self.environment,
+            can_requeue=self.mode is Mode.BATCH and self.request.requeue,
+        )
+
+    def _refuse_another_training(self, chain: Chain) -> None:
+        """A run directory that nobody named belongs to the training that began it."""
+        newest = chain.newest_attempt
+        if self.request.run_dir is not None or newest is None or newest.started.command == self.request.words:
+            return
+        raise ConfigurationError(
+            f"run {self.run.path} was begun by another command ({shlex.join(newest.started.command)}): "
+            "name this one's directory with --run-dir, or give that one to go on with it"
+        )
+
+    def _leave(self, number: int, conclusion: Conclusion, granted: Granted) -> int:
+        decision, because = conclusion.decision, conclusion.because
+        match decision:
+            case Finish():
+                self.say(f"the run is finished: {because}")
+                return EXIT_FINISHED
+            case Requeue() if not conclusion.carried_out:
+                self.say(f"attempt {number} ended: {because}; Slurm does not answer, the requeue is still to be done")
+                return granted.requeue_exit[0] if granted.requeue_exit else EXIT_WILL_GO_ON
+            case Requeue():
+                self.say(f"attempt {number} ended: {because}; the job is queued again")
+                return EXIT_WILL_GO_ON
+            case AlreadyQueued():
+                self.say(f"attempt {number} ended: {because}; Slurm starts it again")
+                return EXIT_WILL_GO_ON
+            case Restart():
+                return EXIT_WILL_GO_ON
+            case Stop(reason):
+                self.say(f"attempt {number} ended and the run will not go on by itself: {reason}")
+                return EXIT_OWNED if conclusion.cause is Cause.FENCED else EXIT_WILL_NOT_GO_ON
+
+
+def supervisor_for(
+    request: Request,
+    facts: JobFacts | None,
+    slurm: SlurmClient,
+    *,
+    clock: Clock,
+    environment: Mapping[str, str],
+    working_directory: Path,
+) -> Supervisor:
+    """Where we are decides what we may ask. Raises ConfigurationError."""
+    mode = choose_mode(request, facts, srun_found=shutil.which("srun") is not None)
+    local = mode is Mode.LOCAL
+    folder = request.run_dir or default_run_directory(request, None if local else facts, working_directory)
+    return Supervisor(
+        request,
+        mode,
+        None if local else facts,
+        None if local else slurm,
+        clock,
+        environment,
+        RunDirectory((working_directory / folder).absolute()),
+    )

@@ -1,0 +1,190 @@
+"""What happens between two steps: usually nothing, and what happens, happens on all ranks after the same step."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from slurm_resilience.clock import Clock
+from slurm_resilience.errors import CheckpointUnavailable, Fenced, ManifestError, ManifestUnavailable
+from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.records import SaveReason, StopAsked, TrainingFinished
+from slurm_resilience.signals.runtime_folder import RankPhase
+from slurm_resilience.signals.stop_request import StopReason
+from slurm_resilience.training.agreement import Agreement, Answer, Statement, Want
+from slurm_resilience.training.cursor import Cursor
+from slurm_resilience.training.rank_report import RankReport
+from slurm_resilience.training.ranks import PeersGone, Ranks, on_rank_zero
+from slurm_resilience.training.rhythm import SaveRhythm
+from slurm_resilience.training.saver import NotSaved, Saved, Saver
+from slurm_resilience.training.stop_source import Stopped, StopSource
+
+FINAL_SAVE_PATIENCE_S = 600.0
+"""How long the last save of a finished training is tried, if nobody says that there is less time."""
+
+_FINISH_AGAIN_AFTER_S = (1.0, 2.0, 4.0, 8.0)
+
+
+class Boundary:
+    def __init__(
+        self,
+        *,
+        ranks: Ranks,
+        stop: StopSource,
+        saver: Saver,
+        journal: Journal,
+        attempt: int,
+        rhythm: SaveRhythm,
+        report: RankReport,
+        cursor: Cursor,
+        clock: Clock,
+        state: Callable[[], dict[str, Any]],
+        saved_step: int | None,
+    ) -> None:
+        """`state` is this rank's state now; `saved_step` that of the checkpoint it came from."""
+        self._ranks = ranks
+        self._alone = ranks.world_size == 1
+        self._stop = stop
+        self._saver = saver
+        self._journal = journal
+        self._attempt = attempt
+        self._rhythm = rhythm.started(clock.monotonic_s())
+        self._report = report
+        self._cursor = cursor
+        self._clock = clock
+        self._state = state
+        self._saved_step = saved_step
+        self._agreement = Agreement(ranks, clock)
+        self.save_asked = False
+
+    def cross(self, *, ending: bool) -> None:
+        """Between two steps. Raises Stopped where all ranks have agreed to stop here.
+
+        `ending`: no step follows. Then a stop is answered by the checkpoint alone: finishing is the shorter way out.
+        """
+        step = self._cursor.step
+        self._report.stepping(step)
+        asked = self._stop.asked()
+        if asked:
+            self._leave_if_hopeless()
+        answer: Answer | None = None
+        if not self._alone:
+            if self._agreement.due():
+                answer = self._agreement.exchange(self._statement())
+        elif asked or self.save_asked or self._rhythm.due_by_time(self._clock.monotonic_s()):
+            answer = self._agreement.settle(self._statement())
+        if answer is not None and answer.stop:
+            self._stop_here(answer, ending=ending)
+        elif answer is not None and answer.want is not Want.NOTHING:
+            self._save(SaveReason.ASKED if answer.want is Want.ASKED else SaveReason.PERIODIC)
+        elif self._rhythm.due_by_steps(step):
+            self._save(SaveReason.PERIODIC)
+
+    def finish(self) -> None:
+        """The loop has come to its end on all ranks: save what isn't saved, then write down that it is done."""
+        step = self._cursor.step
+        answer = self._agreement.settle(self._statement(leaving=True))
+        if self._saved_step != step:
+            patience_s = min(FINAL_SAVE_PATIENCE_S, answer.seconds_left)
+            outcome = self._saving(
+                lambda: self._saver.save_until(
+                    step, SaveReason.FINAL, self._state(), deadline_s=self._clock.monotonic_s() + patience_s
+                )
+            )
+            if isinstance(outcome, NotSaved):
+                raise CheckpointUnavailable(f"the finished training could not be saved: {outcome.why}")
+        on_rank_zero(self._ranks, self._write_down_the_end)
+        self._report.say(RankPhase.FINISHED, step)
+
+    def _statement(self, *, leaving: bool = False) -> Statement:
+        request = self._stop.read() if self._stop.asked() else None
+        now_s = self._clock.monotonic_s()
+        want = Want.NOTHING
+        if self.save_asked:
+            want = Want.ASKED
+        elif self._ranks.rank == 0 and self._rhythm.due_by_time(now_s):
+            want = Want.PERIODIC
+        return Statement(
+            self._cursor.step,
+            stop=0 if request is None else int(request.reason),
+            seconds_left=math.inf if request is None else max(0.0, request.deadline_s - now_s),
+            want=want,
+            boundary_s=self._agreement.boundary_s(),
+            leaving=leaving,
+        )
+
+    def _leave_if_hopeless(self) -> None:
+        """Without the others there is no common step: whoever comes to a boundary leaves there."""
+        request = self._stop.read()
+        if request is not None and request.reason is StopReason.PEER_FAILED:
+            raise PeersGone(f"another rank of this attempt is gone: {request.because}")
+
+    def _save(self, reason: SaveReason) -> None:
+        """A failed save is tried once more and then left for later: it never ends the training."""
+        self.save_asked = False
+        step = self._cursor.step
+        if self._saved_step == step:
+            return
+        state = self._state()
+        outcome = self._saving(lambda: self._saver.save(step, reason, state))
+        if isinstance(outcome, NotSaved):
+            outcome = self._saving(lambda: self._saver.save(step, reason, state))
+        now_s = self._clock.monotonic_s()
+        self._rhythm = self._rhythm.saved(now_s) if isinstance(outcome, Saved) else self._rhythm.failed(now_s)
+        if isinstance(outcome, NotSaved) and self._ranks.rank == 0:
+            sys.stderr.write("slurm-resilience: going on without it; the next try is soon\n")
+        self._report.say(RankPhase.STEPPING, step)
+
+    def _saving(self, save: Callable[[], Saved | NotSaved]) -> Saved | NotSaved:
+        self._report.say(RankPhase.SAVING, self._cursor.step)
+        outcome = save()
+        if isinstance(outcome, Saved):
+            self._saved_step = outcome.step
+            self._report.saved_step = outcome.step
+        return outcome
+
+    def _stop_here(self, answer: Answer, *, ending: bool) -> None:
+        step = self._cursor.step
+        reason = StopReason(answer.stop)
+        if reason is StopReason.FENCED:
+            raise Fenced(self._attempt, self._attempt + 1)
+        request = self._stop.read()
+        because = request.because if request is not None else f"another rank was asked to ({reason.name.lower()})"
+        outcome: Saved | NotSaved | None = None
+        if self._saved_step != step:
+            state = self._state()
+            deadline_s = self._agreement.asked_s + answer.seconds_left
+            outcome = self._saving(lambda: self._saver.save_until(step, SaveReason.STOP, state, deadline_s=deadline_s))
+        if self._ranks.rank == 0:
+            self._say_stopped(step, reason, because, outcome)
+        if ending:
+            self._report.say(RankPhase.STEPPING, step)
+            return
+        self._report.say(RankPhase.STOPPED, step, stopped_after_step=step)
+        raise Stopped(step, because)
+
+    def _say_stopped(self, step: int, reason: StopReason, because: str, outcome: Saved | NotSaved | None) -> None:
+        if isinstance(outcome, NotSaved):
+            last = "none" if self._saved_step is None else f"that of step {self._saved_step}"
+            sys.stderr.write(
+                f"slurm-resilience: stopping after step {step} without its checkpoint ({outcome.why}); the last one is "
+                f"{last}\n"
+            )
+        else:
+            sys.stderr.write(f"slurm-resilience: stopping after step {step}, saved: {because}\n")
+        try:
+            self._journal.append(StopAsked(self._attempt, reason.name, because), fence=self._attempt)
+        except (ManifestError, Fenced) as error:
+            sys.stderr.write(f"slurm-resilience: the reason for stopping could not be written down: {error}\n")
+
+    def _write_down_the_end(self) -> None:
+        finished = TrainingFinished(self._attempt, self._cursor.step)
+        for pause_s in _FINISH_AGAIN_AFTER_S:
+            with contextlib.suppress(ManifestUnavailable):
+                self._journal.append(finished, fence=self._attempt)
+                return
+            self._clock.sleep(pause_s)
+        self._journal.append(finished, fence=self._attempt)

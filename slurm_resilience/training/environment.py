@@ -1,0 +1,82 @@
+"""The one door to the environment of a rank: what srun-resilient, torchrun and Slurm say about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_resilience.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    run_directory: Path | None
+    run_id: str | None
+    attempt: int | None
+    """None: nobody manages us, the run is opened bare."""
+    runtime_folder: Path | None
+    """The node's pages; None in bare mode."""
+    rank: int
+    local_rank: int
+    world_size: int
+    """As the launcher says; 1 without a launcher."""
+    from_scratch: bool
+    has_launcher: bool
+    """Whether our parent is a launcher that we may not outlive."""
+    job: str | None = None
+    """The Slurm job as its commands want it, if we are in one: `123` or `123_4`."""
+    restart_count: int | None = None
+    cluster: str | None = None
+    nodes: str | None = None
+
+    @property
+    def supervised(self) -> bool:
+        return self.attempt is not None
+
+
+def _number(variables: Mapping[str, str], name: str) -> int | None:
+    text = variables.get(name)
+    if text is None or text == "":
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ConfigurationError(f"the environment variable {name} is {text!r}, which is not a number") from error
+
+
+def _first(*numbers: int | None, otherwise: int) -> int:
+    return next((number for number in numbers if number is not None), otherwise)
+
+
+def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
+    """What the environment says. torchrun's word about ranks comes before Slurm's: Slurm only sees the launcher."""
+    variables = os.environ if variables is None else variables
+    attempt = _number(variables, "SLURM_RESILIENCE_ATTEMPT")
+    run = variables.get("SLURM_RESILIENCE_RUN")
+    if attempt is not None and not run:
+        raise ConfigurationError("SLURM_RESILIENCE_ATTEMPT is set, but SLURM_RESILIENCE_RUN is not")
+    runtime = variables.get("SLURM_RESILIENCE_RUNTIME")
+    return Environment(
+        run_directory=Path(run) if run else None,
+        run_id=variables.get("SLURM_RESILIENCE_RUN_ID") or None,
+        attempt=attempt,
+        runtime_folder=Path(runtime) if runtime and attempt is not None else None,
+        rank=_first(_number(variables, "RANK"), _number(variables, "SLURM_PROCID"), otherwise=0),
+        local_rank=_first(_number(variables, "LOCAL_RANK"), _number(variables, "SLURM_LOCALID"), otherwise=0),
+        # Not SLURM_NTASKS: that is the job's, and true of a batch script's own processes too.
+        world_size=_first(_number(variables, "WORLD_SIZE"), _number(variables, "SLURM_STEP_NUM_TASKS"), otherwise=1),
+        from_scratch=variables.get("SLURM_RESILIENCE_FROM_SCRATCH", "").lower() in ("yes", "1", "true"),
+        has_launcher=attempt is not None or "TORCHELASTIC_RUN_ID" in variables,
+        job=_job(variables),
+        restart_count=_number(variables, "SLURM_RESTART_COUNT"),
+        cluster=variables.get("SLURM_CLUSTER_NAME") or None,
+        nodes=variables.get("SLURM_JOB_NODELIST") or None,
+    )
+
+
+def _job(variables: Mapping[str, str]) -> str | None:
+    """Array tasks by array and index: the plain id of the last one means the whole array to Slurm."""
+    array, task = variables.get("SLURM_ARRAY_JOB_ID"), variables.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array and task else variables.get("SLURM_JOB_ID") or None

@@ -1,0 +1,103 @@
+"""The random numbers of this process: Python's, NumPy's, torch's, CUDA's.
+
+NumPy and CUDA count only if the program uses them already: nothing is imported or initialised for their sake.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+_MASK = (1 << 64) - 1
+
+
+def capture_random_state() -> dict[str, Any]:
+    """Everything the next random number depends on, as plain values and tensors."""
+    import torch
+
+    version, internal, gauss = random.getstate()
+    state: dict[str, Any] = {
+        "python": {"version": version, "internal": torch.tensor(internal, dtype=torch.int64), "gauss": gauss},
+        "torch": torch.get_rng_state(),
+    }
+    if "numpy" in sys.modules:
+        import numpy as np
+
+        name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002  # theirs is what programs use
+        state["numpy"] = {
+            "name": str(name),
+            "keys": torch.from_numpy(np.asarray(keys).astype(np.int64)),
+            "position": int(position),
+            "has_gauss": int(has_gauss),
+            "cached": float(cached),
+        }
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        state["cuda"] = list(torch.cuda.get_rng_state_all())
+    return state
+
+
+def restore_random_state(state: Mapping[str, Any]) -> None:
+    """The next random number is what it would have been. CUDA devices that are gone are passed over."""
+    import torch
+
+    python = state["python"]
+    random.setstate((int(python["version"]), tuple(python["internal"].tolist()), python["gauss"]))
+    if "numpy" in state:
+        import numpy as np
+
+        kept = state["numpy"]
+        keys = np.array(kept["keys"].tolist(), dtype=np.uint32)
+        np.random.set_state(  # noqa: NPY002
+            (kept["name"], keys, kept["position"], kept["has_gauss"], kept["cached"])
+        )
+    if "cuda" in state and torch.cuda.is_available():
+        for device, cuda_state in list(enumerate(state["cuda"]))[: torch.cuda.device_count()]:
+            torch.cuda.set_rng_state(cuda_state, device)
+    torch.set_rng_state(state["torch"])
+
+
+def seed_of(seed: int, number: int) -> int:
+    """A 64 bit seed for the `number`-th thing under `seed`: neighbours have nothing in common (splitmix64)."""
+    mixed = (seed + (number + 1) * 0x9E3779B97F4A7C15) & _MASK
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+    return mixed ^ (mixed >> 31)
+
+
+def seed_everything_on_cpu(seed: int) -> None:
+    """Python, NumPy (if in use) and torch's CPU generator. Not CUDA: this runs in workers, and between two batches."""
+    import torch
+
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        import numpy as np
+
+        np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002
+    torch.default_generator.manual_seed(seed)
+
+
+@contextmanager
+def own_random_numbers(seed: int) -> Iterator[None]:
+    """Inside, the CPU's random numbers follow from `seed`; outside, nothing has happened."""
+    import torch
+
+    python_state = random.getstate()
+    torch_state = torch.get_rng_state()
+    numpy_state: Any = None
+    if "numpy" in sys.modules:
+        import numpy as np
+
+        numpy_state = np.random.get_state(legacy=True)  # noqa: NPY002  # theirs is what programs use
+    try:
+        seed_everything_on_cpu(seed)
+        yield
+    finally:
+        random.setstate(python_state)
+        torch.set_rng_state(torch_state)
+        if numpy_state is not None:
+            import numpy as np
+
+            np.random.set_state(numpy_state)  # noqa: NPY002

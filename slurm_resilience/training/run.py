@@ -1,0 +1,293 @@
+"""A run as the training sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from slurm_resilience.checkpoint.store import CheckpointStore
+from slurm_resilience.clock import Clock
+from slurm_resilience.durable_file import make_directory_durably, replace_durably
+from slurm_resilience.errors import ConfigurationError
+from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.signals.runtime_folder import RankPhase
+from slurm_resilience.training.attempt_identity import AttemptIdentity, begin_bare, end_bare, identity_given
+from slurm_resilience.training.boundary import Boundary
+from slurm_resilience.training.cursor import Cursor, Position
+from slurm_resilience.training.environment import Environment
+from slurm_resilience.training.loops import Loops
+from slurm_resilience.training.rank_report import RankReport
+from slurm_resilience.training.ranks import Ranks, on_rank_zero, open_ranks, ranks_can_meet
+from slurm_resilience.training.resumption import Resumed, Resumption
+from slurm_resilience.training.rhythm import SaveRhythm
+from slurm_resilience.training.saver import Saver
+from slurm_resilience.training.shield import ChildReaper, die_with_parent
+from slurm_resilience.training.stop_source import PageStopSource, SignalStopSource, Stopped, StopSource
+from slurm_resilience.training.sweeper import Sweeper
+from slurm_resilience.training.training_state import TrainingState
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+T = TypeVar("T")
+
+
+def hdf5_store(directory: Path) -> CheckpointStore:
+    from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
+
+    return Hdf5Store(directory)
+
+
+class Run:
+    """Made by `open_run`, entered by `with`. Not for several threads.
+
+    Leaving the `with` block without an exception means that the training has come to its own end.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        environment: Environment,
+        *,
+        rhythm: SaveRhythm,
+        keep_last: int,
+        from_scratch: bool,
+        clock: Clock,
+        store: Callable[[Path], CheckpointStore] = hdf5_store,
+    ) -> None:
+        self.directory = directory
+        self.resumed_from: str | None = None
+        """The checkpoint that this attempt goes on from; None for a fresh start, or before the loops have begun."""
+        self._environment = environment
+        self._rhythm = rhythm
+        self._keep_last = keep_last
+        self._from_scratch = from_scratch
+        self._clock = clock
+        self._store = store(directory)
+        self._folder = RunDirectory(directory)
+        self._journal = Journal(self._folder)
+        pages = environment.runtime_folder
+        self._stop: StopSource = SignalStopSource(clock) if pages is None else PageStopSource(pages)
+        self._report = RankReport(pages, local_rank=environment.local_rank, clock=clock)
+        self._cursor = Cursor()
+        self._state = TrainingState(self._cursor)
+        self._ranks: Ranks | None = None
+        self._identity: AttemptIdentity | None = None
+        self._boundary: Boundary | None = None
+        self._loops: Loops | None = None
+
+    # What the training says.
+
+    def register(self, **objects: Any) -> None:
+        """Save and restore these: anything with `state_dict` and `load_state_dict`. They resume when the loops begin.
+
+        Raises ConfigurationError for anything else, and once the loops have begun.
+        """
+        if self._loops is not None:
+            raise ConfigurationError("register everything before the training loop starts: it has resumed already")
+        for name, thing in objects.items():
+            self._state.register(name, thing)
+        if ranks_can_meet():
+            self._join()
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs from 0 to `count`, without those that are done."""
+        return self._begun().epochs(count)
+
+    def batches(self, items: Iterable[T]) -> Iterator[T]:
+        """The items of a DataLoader or another iterable, one step each, without those that are done."""
+        return self._begun().batches(items)
+
+    def steps(self, count: int) -> Iterator[int]:
+        """The numbers from 0 to `count`, one step each, without those that are done."""
+        return self._begun().steps(count)
+
+    def resume(self) -> None:
+        """Restore everything registered. The loops do that by themselves: only for who needs it earlier."""
+        self._begun()
+
+    def save(self) -> None:
+        """Ask for a checkpoint: made at a boundary within about a second, on all ranks at the same one."""
+        if self._boundary is None:
+            raise ConfigurationError("run.save() is for the training loop: nothing has started yet")
+        self._boundary.save_asked = True
+
+    def should_stop(self) -> bool:
+        """Whether this rank has been asked to stop: for leaving a long evaluation early.
+
+        Another rank may see it a moment later: don't let collectives depend on it.
+        """
+        return self._stop.asked()
+
+    # What the training may want to know.
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The user's own values, saved and restored: numbers, strings, tensors, and dicts and lists of them."""
+        return self._state.notes
+
+    @property
+    def step(self) -> int:
+        """Steps completed since the start of the run."""
+        return self._cursor.step
+
+    @property
+    def epoch(self) -> int:
+        return self._cursor.epoch
+
+    @property
+    def run_id(self) -> str:
+        """The same for all attempts of the run: for loggers that go on where they were."""
+        return self._known().run_id
+
+    @property
+    def attempt(self) -> int:
+        return self._known().attempt
+
+    @property
+    def world_size(self) -> int:
+        return self._environment.world_size if self._ranks is None else self._ranks.world_size
+
+    def _known(self) -> AttemptIdentity:
+        if self._identity is None:
+            raise ConfigurationError(
+                "outside of srun-resilient, ranks other than 0 know run_id and attempt only once "
+                "torch.distributed is initialised and something is registered"
+            )
+        return self._identity
+
+    # The `with` block.
+
+    def __enter__(self) -> Self:
+        if self._environment.has_launcher:
+            die_with_parent()
+        ChildReaper().start()
+        try:
+            self._stop.open()
+            self._report.open()
+        except OSError as error:
+            raise ConfigurationError(
+                f"the node's runtime folder {self._environment.runtime_folder} is not there: {error}"
+            ) from error
+        self._identity = identity_given(self._environment, self._journal)
+        if ranks_can_meet():
+            self._join()
+        elif self._identity is None and self._environment.rank == 0:
+            self._identity = begin_bare(self._folder, self._journal, self._environment)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        failure = None if isinstance(error, Stopped) else error
+        try:
+            if error is None and self._boundary is not None:
+                self._cursor.close_step()
+                self._boundary.finish()
+        except BaseException as in_finishing:
+            failure = in_finishing
+            raise
+        finally:
+            if failure is not None:
+                self._say_failed(failure)
+                if self._ranks is not None:
+                    self._ranks.close()  # who waits for us must not wait for our process to end
+            if not isinstance(error, Stopped):  # on the way out of a stop, a second signal must find our handler
+                self._stop.close()
+            self._close()
+
+    def _close(self) -> None:
+        self._report.close()
+        if not self._environment.supervised and self._rank() == 0 and self._identity is not None:
+            end_bare(self._folder, self._identity.attempt)
+
+    def _say_failed(self, error: BaseException) -> None:
+        self._report.say(RankPhase.FAILED, self._cursor.step)
+        if self._identity is None:
+            return
+        path = self._folder.rank_error(self._identity.attempt, self._rank())
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        with contextlib.suppress(OSError):  # the error itself matters more, and is on its way to stderr
+            make_directory_durably(path.parent)
+            replace_durably(path, text.encode(errors="replace"))
+
+    # The beginning.
+
+    def _rank(self) -> int:
+        return self._environment.rank if self._ranks is None else self._ranks.rank
+
+    def _join(self) -> Ranks:
+        """Meet the other ranks, once; in bare mode they learn from rank 0 which attempt this is."""
+        if self._ranks is None:
+            self._ranks = ranks = open_ranks(self._environment.world_size)
+            self._report.rank = ranks.rank
+            if not self._environment.supervised:
+                self._identity = on_rank_zero(ranks, self._bare_identity)
+        return self._ranks
+
+    def _bare_identity(self) -> AttemptIdentity:
+        return self._identity or begin_bare(self._folder, self._journal, self._environment)
+
+    def _begun(self) -> Loops:
+        if self._loops is None:
+            self._loops = self._begin()
+        return self._loops
+
+    def _begin(self) -> Loops:
+        from slurm_resilience.checkpoint.structure import flatten
+
+        ranks = self._join()
+        attempt = self._known().attempt
+        flatten(self._state.capture())  # what can't be saved is said now, not after the first ten minutes
+        sweeper = Sweeper(self._journal, self._store, attempt=attempt, keep_last=self._keep_last)
+        if ranks.rank == 0:
+            sweeper.sweep_leftovers()
+        resumed = self._resume(ranks, attempt)
+        saver = Saver(
+            ranks=ranks,
+            store=self._store,
+            journal=self._journal,
+            attempt=attempt,
+            clock=self._clock,
+            after_commit=sweeper.after_commit,
+        )
+        self._boundary = Boundary(
+            ranks=ranks,
+            stop=self._stop,
+            saver=saver,
+            journal=self._journal,
+            attempt=attempt,
+            rhythm=self._rhythm,
+            report=self._report,
+            cursor=self._cursor,
+            clock=self._clock,
+            state=self._state.capture,
+            saved_step=None if resumed is None else resumed.step,
+        )
+        return Loops(
+            cursor=self._cursor,
+            boundary=self._boundary,
+            state=self._state,
+            rank=ranks.rank,
+            loaded=None if resumed is None else resumed.state,
+        )
+
+    def _resume(self, ranks: Ranks, attempt: int) -> Resumed | None:
+        resumption = Resumption(
+            ranks=ranks,
+            store=self._store,
+            journal=self._journal,
+            attempt=attempt,
+            clock=self._clock,
+            from_scratch=self._from_scratch,
+        )
+        resumed = resumption.find(self._state.names)
+        if resumed is not None:
+            self.resumed_from = resumed.checkpoint
+            self._report.saved_step = resumed.step
+            self._cursor.return_to(Position.of_state(resumed.state["position"]), finished=resumed.finished)
+            self._state.apply(resumed.state, resumed.checkpoint)
+        return resumed

@@ -1,0 +1,215 @@
+"""Saving, all ranks together: every part durable first, then one line in the manifest."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+from slurm_resilience.checkpoint.store import CheckpointStore, PartReceipt
+from slurm_resilience.clock import Clock
+from slurm_resilience.errors import (
+    CheckpointUnavailable,
+    CheckpointUnsupported,
+    Fenced,
+    ManifestError,
+    ManifestUnavailable,
+)
+from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.records import (
+    CheckpointCommitted,
+    CheckpointId,
+    Part,
+    Record,
+    SaveFailed,
+    SaveReason,
+    checkpoint_id,
+)
+from slurm_resilience.training.ranks import Ranks
+
+LEAST_RETRY_S = 1.0
+MOST_RETRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    receipt: PartReceipt
+
+
+@dataclass(frozen=True, slots=True)
+class NotWritten:
+    rank: int
+    why: str
+    kind: Literal["unavailable", "unsupported"]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    checkpoint: CheckpointId
+    step: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotSaved:
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Fenced:
+    mine: int
+    newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsupported:
+    why: str
+
+
+_Outcome = Union[Saved, NotSaved, _Fenced, _Unsupported]
+
+
+class Saver:
+    def __init__(
+        self,
+        *,
+        ranks: Ranks,
+        store: CheckpointStore,
+        journal: Journal,
+        attempt: int,
+        clock: Clock,
+        after_commit: Callable[[], None],
+    ) -> None:
+        """`after_commit` runs on rank 0 when a checkpoint has come into being; it must not raise."""
+        self._ranks = ranks
+        self._store = store
+        self._journal = journal
+        self._attempt = attempt
+        self._clock = clock
+        self._after_commit = after_commit
+
+    def save(self, step: int, reason: SaveReason, state: Mapping[str, Any]) -> Saved | NotSaved:
+        """Called by all ranks after the same step; all get the same answer.
+
+        Raises CheckpointUnsupported (on all ranks, where one has a value that can't be kept), Fenced, PeersGone.
+        """
+        started_s = self._clock.monotonic_s()
+        checkpoint = checkpoint_id(step, self._attempt)
+        everybody = self._ranks.gather(self._write(checkpoint, step, state))
+        outcome: _Outcome | None = None
+        if everybody is not None:
+            outcome = self._judge(checkpoint, step, reason, everybody, started_s)
+        outcome = self._ranks.broadcast(outcome)
+        match outcome:
+            case Saved() | NotSaved():
+                return outcome
+            case _Fenced(mine, newest):
+                raise Fenced(mine, newest)
+            case _Unsupported(why):
+                raise CheckpointUnsupported(why)
+            case _:
+                raise TypeError(f"rank 0 sent {outcome!r} as the outcome of a save")
+
+    def save_until(
+        self, step: int, reason: SaveReason, state: Mapping[str, Any], *, deadline_s: float
+    ) -> Saved | NotSaved:
+        """As `save`, tried again as long as another try fits before `deadline_s` (rank 0's monotonic clock)."""
+        for attempt in itertools.count():
+            began_s = self._clock.monotonic_s()
+            outcome = self.save(step, reason, state)
+            if isinstance(outcome, Saved):
+                return outcome
+            now_s = self._clock.monotonic_s()
+            pause_s = min(LEAST_RETRY_S * 1.5**attempt, 30.0)
+            fits = now_s + pause_s + 2 * (now_s - began_s) + LEAST_RETRY_S < deadline_s
+            if not self._ranks.broadcast(fits and attempt < MOST_RETRIES):
+                return outcome
+            self._clock.sleep(pause_s)
+        raise AssertionError("a count has no end")
+
+    def _write(self, checkpoint: CheckpointId, step: int, state: Mapping[str, Any]) -> Written | NotWritten:
+        import torch
+
+        facts = {
+            "step": step,
+            "attempt": self._attempt,
+            "world_size": self._ranks.world_size,
+            "torch": str(torch.__version__),
+        }
+        rank = self._ranks.rank
+        try:
+            return Written(self._store.write_part(checkpoint, rank=rank, state=state, attributes=facts))
+        except CheckpointUnavailable as error:
+            return NotWritten(rank, f"rank {rank}: {error}", "unavailable")
+        except CheckpointUnsupported as error:
+            return NotWritten(rank, f"rank {rank}: {error}", "unsupported")
+
+    def _judge(
+        self,
+        checkpoint: CheckpointId,
+        step: int,
+        reason: SaveReason,
+        everybody: list[Written | NotWritten],
+        started_s: float,
+    ) -> _Outcome:
+        """On rank 0, when every rank has written or given up."""
+        receipts = [said.receipt for said in everybody if isinstance(said, Written)]
+        failures = [said for said in everybody if isinstance(said, NotWritten)]
+        if not failures:
+            seconds = self._clock.monotonic_s() - started_s
+            return self._commit(checkpoint, step, reason, receipts, seconds)
+        self._remove(checkpoint)
+        unsupported = next((failure for failure in failures if failure.kind == "unsupported"), None)
+        if unsupported is not None:
+            return _Unsupported(unsupported.why)
+        return self._failed(step, failures[0].why)
+
+    def _commit(
+        self, checkpoint: CheckpointId, step: int, reason: SaveReason, receipts: list[PartReceipt], seconds: float
+    ) -> _Outcome:
+        parts = tuple(Part(receipt.rank, receipt.file, receipt.bytes, receipt.checksum) for receipt in receipts)
+        committed = CheckpointCommitted(
+            checkpoint, step, self._attempt, reason, self._ranks.world_size, parts, round(seconds, 3)
+        )
+        try:
+            self._journal.append(committed, fence=self._attempt)
+        except Fenced as fenced:
+            self._remove(checkpoint)
+            return _Fenced(fenced.mine, fenced.newest)
+        except ManifestUnavailable as error:
+            if self._is_named(committed):
+                return Saved(checkpoint, step, seconds)
+            return self._failed(step, str(error))
+        except ManifestError as error:
+            return self._failed(step, str(error))
+        self._after_commit()
+        return Saved(checkpoint, step, seconds)
+
+    def _is_named(self, committed: CheckpointCommitted) -> bool:
+        """Whether the line is there although its append failed; where nobody can say, the parts are left alone."""
+        try:
+            return any(line.record == committed for line in self._journal.read())
+        except ManifestError:
+            return False
+
+    def _failed(self, step: int, why: str) -> _Outcome:
+        sys.stderr.write(f"slurm-resilience: the checkpoint of step {step} could not be saved: {why}\n")
+        return self._note(SaveFailed(self._attempt, step, why)) or NotSaved(why)
+
+    def _note(self, record: Record) -> _Fenced | None:
+        try:
+            self._journal.append(record, fence=self._attempt)
+        except Fenced as fenced:
+            return _Fenced(fenced.mine, fenced.newest)
+        except ManifestError as error:
+            sys.stderr.write(f"slurm-resilience: and that could not be written down either: {error}\n")
+        return None
+
+    def _remove(self, checkpoint: CheckpointId) -> None:
+        """Parts of a checkpoint that the manifest doesn't name and never will: other ranks have written or given up."""
+        try:
+            self._store.delete(checkpoint)
+        except CheckpointUnavailable as error:
+            sys.stderr.write(f"slurm-resilience: what was written of {checkpoint} stays for now: {error}\n")

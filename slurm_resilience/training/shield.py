@@ -1,0 +1,98 @@
+"""A rank that ends when it should: with its launcher, and without waiting for children that can't hear.
+
+Under srun-resilient a rank and all its children have SIGTERM blocked. Python's way to end daemonic children at exit
+(DataLoader workers, pools) is SIGTERM, and then it waits for them for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing.process
+import multiprocessing.util
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+_PR_SET_PDEATHSIG = 1
+POLITE_S = 1.0
+"""How long daemonic children have at exit before they are killed."""
+
+_LOOK_AGAIN_S = 0.25
+
+
+def die_with_parent() -> None:
+    """SIGKILL for this process when its parent ends, however that happens. For ranks that have a launcher."""
+    parent = os.getppid()
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        refused = libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0
+    except (OSError, AttributeError):
+        refused = True
+    if refused:
+        sys.stderr.write("slurm-resilience: this rank can't be made to end with its launcher (prctl refused)\n")
+    elif os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)  # it ended before we had asked to be told
+
+
+@contextlib.contextmanager
+def children_shielded() -> Iterator[None]:
+    """Processes started inside have the signals of a stop blocked, as under srun-resilient.
+
+    torchrun and some Slurms signal the whole process group: a DataLoader worker would die of it and take the rank
+    with it before it has saved.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # what has come meanwhile is delivered now
+
+
+class ChildReaper:
+    """From the moment the interpreter exits, daemonic children have POLITE_S to end; then they are killed.
+
+    A thread that sleeps until then: at exit it may be too late to start one.
+    """
+
+    def __init__(self) -> None:
+        self._exiting = threading.Event()
+        self._thread = threading.Thread(target=self._reap, name="slurm-resilience-reaper", daemon=True)
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        self._thread.start()
+        # Before all others: a pool's own finalizer (15) already waits for workers that it has "terminated".
+        multiprocessing.util.Finalize(None, self._begin, exitpriority=1000)
+
+    def _begin(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child has no such thread and reaps nothing
+        if threading.current_thread() is threading.main_thread():
+            # torch's handler would raise "DataLoader worker is killed" into the middle of our exit.
+            with contextlib.suppress(ValueError, TypeError):
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._exiting.set()
+
+    def _reap(self) -> None:
+        self._exiting.wait()
+        time.sleep(POLITE_S)
+        while True:
+            for child in _daemonic_children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            time.sleep(_LOOK_AGAIN_S)
+
+
+def _daemonic_children() -> list[int]:
+    """Not by `active_children()`: that would wait for them behind the main thread's back."""
+    children = list(getattr(multiprocessing.process, "_children", ()))
+    living = []
+    for child in children:
+        process = getattr(child, "_popen", None)
+        if child.daemon and process is not None and process.returncode is None:
+            living.append(int(process.pid))
+    return living

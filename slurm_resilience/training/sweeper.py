@@ -1,0 +1,71 @@
+"""Old checkpoints go: first the manifest forgets them, then their files are deleted, in the background."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from slurm_resilience.checkpoint.retention import Live, plan_retention
+from slurm_resilience.checkpoint.store import CheckpointStore
+from slurm_resilience.errors import CheckpointError, Fenced, ManifestError
+from slurm_resilience.manifest.chain import Chain, CheckpointState
+from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.records import CheckpointForgotten, CheckpointId
+
+
+class Sweeper:
+    """On rank 0."""
+
+    def __init__(self, journal: Journal, store: CheckpointStore, *, attempt: int, keep_last: int) -> None:
+        self._journal = journal
+        self._store = store
+        self._attempt = attempt
+        self._keep_last = keep_last
+        self._thread: threading.Thread | None = None
+
+    def after_commit(self) -> None:
+        """Never raises: an old checkpoint too many hurts nobody."""
+        try:
+            chain = Chain.of(self._journal.read())
+            live = [
+                Live(checkpoint.committed.checkpoint, checkpoint.committed.step)
+                for checkpoint in chain.checkpoints
+                if checkpoint.state is CheckpointState.LIVE
+            ]
+            plan = plan_retention(live, keep_last=self._keep_last, keep_every=None, pinned=frozenset())
+            forgotten = [CheckpointForgotten(CheckpointId(forget.checkpoint), forget.why) for forget in plan]
+            if not forgotten:
+                return
+            self._journal.append(*forgotten, fence=self._attempt)
+        except (ManifestError, Fenced) as error:
+            sys.stderr.write(f"slurm-resilience: old checkpoints stay for now: {error}\n")
+            return
+        self._delete([record.checkpoint for record in forgotten])
+
+    def sweep_leftovers(self) -> None:
+        """What an earlier attempt forgot but could not delete before it ended. Never raises."""
+        try:
+            chain = Chain.of(self._journal.read())
+        except ManifestError:
+            return  # who resumes from it says so
+        self._delete([c.committed.checkpoint for c in chain.checkpoints if c.state is CheckpointState.FORGOTTEN])
+
+    def _delete(self, checkpoints: list[CheckpointId]) -> None:
+        """In a thread: unlinking gigabytes takes a good part of a second, and nobody has to wait for it."""
+        if not checkpoints:
+            return
+        # A daemon: what it doesn't get to before the process ends is left to the next attempt.
+        self._thread = threading.Thread(target=self._unlink, args=(checkpoints, self._thread), daemon=True)
+        self._thread.start()
+
+    def _unlink(self, checkpoints: list[CheckpointId], before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
+        for checkpoint in checkpoints:
+            self._unlink_one(checkpoint)
+
+    def _unlink_one(self, checkpoint: CheckpointId) -> None:
+        try:
+            self._store.delete(checkpoint)
+        except CheckpointError as error:
+            sys.stderr.write(f"slurm-resilience: {checkpoint} could not be deleted: {error}\n")

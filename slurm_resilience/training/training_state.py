@@ -1,0 +1,90 @@
+"""The whole state of this rank's training: what a checkpoint's part holds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from slurm_resilience.errors import CheckpointMismatch, ConfigurationError
+from slurm_resilience.training.cursor import Cursor
+from slurm_resilience.training.gradient_buckets import GradientBuckets
+from slurm_resilience.training.random_state import capture_random_state, restore_random_state
+from slurm_resilience.training.resumption import STATE_FORMAT
+from slurm_resilience.training.source import Source
+
+
+class TrainingState:
+    def __init__(self, cursor: Cursor) -> None:
+        self.notes: dict[str, Any] = {}
+        self.source: Source | None = None
+        """Of the loop that is going on, or was last."""
+        self._cursor = cursor
+        self._objects: dict[str, Any] = {}
+        self._buckets = GradientBuckets(self._objects)
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._objects.keys()
+
+    def register(self, name: str, thing: Any) -> None:
+        if not (hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")):
+            raise ConfigurationError(
+                f"{name} is a {type(thing).__name__} without state_dict and load_state_dict: "
+                "keep plain values in run.notes"
+            )
+        if name in self._objects:
+            raise ConfigurationError(f"{name} is registered twice")
+        self._objects[name] = thing
+
+    def capture(self) -> dict[str, Any]:
+        """References, not copies: true until the training goes on."""
+        data: dict[str, Any] = {}
+        if self.source is not None:
+            data = {"kind": type(self.source).__name__, "kept": self.source.keep()}
+        return {
+            "format": STATE_FORMAT,
+            "objects": {name: thing.state_dict() for name, thing in self._objects.items()},
+            "position": self._cursor.position().to_state(),
+            "random": capture_random_state(),
+            "data": data,
+            "gradient_buckets": self._buckets.capture(),
+            "notes": self.notes,
+        }
+
+    def apply(self, state: Mapping[str, Any], origin: str) -> None:
+        """Objects, notes and, last, the random numbers; the position is the cursor's business.
+
+        Raises CheckpointMismatch where an object doesn't take its state.
+        """
+        for name, thing in self._objects.items():
+            _load(name, thing, with_own_containers(state["objects"][name]), origin)
+        self.notes.clear()
+        self.notes.update(with_own_containers(state["notes"]))
+        for name in self._buckets.restore(state["gradient_buckets"]):
+            sys.stderr.write(
+                f"slurm-resilience: the gradient buckets around {name} can't be laid out as they were: going on, but "
+                "roundings may differ from those of a run that was never interrupted\n"
+            )
+        restore_random_state(state["random"])
+
+
+def _load(name: str, thing: Any, state: Any, origin: str) -> None:
+    try:
+        thing.load_state_dict(state)
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointMismatch(f"{name} doesn't take its state from {origin}: {error}") from error
+
+
+def with_own_containers(value: Any) -> Any:
+    """A copy down to the leaves: who takes a state may keep and change its dicts and lists."""
+    if isinstance(value, dict):
+        copied = value.copy()  # OrderedDict and Counter stay what they are, and a module's notes come along
+        for key, item in value.items():
+            copied[key] = with_own_containers(item)
+        if hasattr(value, "__dict__"):
+            copied.__dict__.update(value.__dict__)
+        return copied
+    if type(value) in (list, tuple):
+        return type(value)(with_own_containers(item) for item in value)
+    return value

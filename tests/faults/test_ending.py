@@ -1,0 +1,221 @@
+"""The end of an attempt, with a Slurm that misbehaves: written before done, done once, never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, RankEnd, write_agent_record
+from slurm_resilience.manifest.attempt import begin_attempt
+from slurm_resilience.manifest.chain import Attempt, Chain
+from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.records import (
+    AttemptResumed,
+    Cause,
+    CheckpointCommitted,
+    SaveReason,
+    TrainingFinished,
+    checkpoint_id,
+)
+from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.process_identity import Liveness
+from slurm_resilience.requeue.decision import Limits, Way
+from slurm_resilience.slurm.client import JobState
+from slurm_resilience.supervisor.ending import Ending, Seen
+from tests.faults.fake_slurm import FakeClock, FakeSlurm, running
+
+SEEN = Seen(75, (), False, 2, None)
+
+
+class World:
+    """A run with one attempt under way, its Slurm and its clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run = RunDirectory(folder / "run")
+        self.clock = FakeClock()
+        self.slurm = FakeSlurm({"7": running()})
+        self.journal = Journal(self.run, clock=self.clock)
+        self.journal.create("test")
+        self.said: list[str] = []
+        self.number = 0
+
+    def begin(self, restart_count: int = 0, job: str = "7") -> int:
+        self.number = begin_attempt(
+            self.run,
+            mode="batch",
+            command=["train.py"],
+            job=job,
+            restart_count=restart_count,
+            cluster="fake",
+            nodes="n[1-2]",
+            liveness_by_slurm=lambda _: Liveness.GONE,
+            clock=self.clock,
+        )
+        self.run.attempt(self.number).mkdir(parents=True, exist_ok=True)
+        return self.number
+
+    def agents(self, outcome: Outcome, reason: str | None, step: int = 40) -> None:
+        for node in range(2):
+            rank = RankEnd(node, 0, 1, "STOPPED", step, step, step)
+            record = AgentRecord(node, f"n{node + 1}", 1, 0.0, outcome, stop_reason=reason, ranks=(rank,))
+            write_agent_record(self.run.agent_record(self.number, node), record)
+
+    def commit(self, step: int) -> None:
+        committed = CheckpointCommitted(
+            checkpoint_id(step, self.number), step, self.number, SaveReason.STOP, 2, (), 1.0
+        )
+        self.journal.append(AttemptResumed(self.number, None, 0, 2), committed)
+
+    def ending(self, way: Way = Way.REQUEUE, patience_s: float = 60.0) -> Ending:
+        choose: Callable[[Cause], Way] = lambda _: way  # noqa: E731
+        give_up_s = self.clock.monotonic_s() + patience_s
+        return Ending(
+            self.run, self.journal, self.slurm, self.clock, Limits(), choose, self.said.append, give_up_s
+        )
+
+    def attempt(self) -> Attempt:
+        attempt = Chain.of(self.journal.read()).attempt(self.number)
+        assert attempt is not None
+        return attempt
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_preempted_attempt_is_queued_again_once(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    first = world.ending().conclude(world.number, SEEN)
+    second = world.ending().conclude(world.number, SEEN)
+    assert first.cause is Cause.PREEMPTED
+    assert second.carried_out
+    assert world.slurm.requeued == ["7"]
+    assert world.attempt().ended is not None
+
+
+def test_the_decision_is_in_the_journal_before_it_is_carried_out(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    world.slurm.silent_for = 10**9
+    conclusion = world.ending(patience_s=5).conclude(world.number, SEEN)
+    assert not conclusion.carried_out
+    ended = world.attempt().ended
+    assert ended is not None
+    assert ended.decision == "requeue"
+    assert world.attempt().carried_out is None
+
+
+def test_whoever_comes_next_carries_it_out(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    world.slurm.silent_for = 10**9
+    world.ending(patience_s=5).conclude(world.number, SEEN)
+    world.slurm.silent_for = 0
+    assert world.ending().conclude(world.number, SEEN).carried_out
+    assert world.slurm.requeued == ["7"]
+
+
+def test_a_controller_that_comes_back_in_time_is_waited_for(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    world.slurm.silent_for = 6
+    assert world.ending(patience_s=600).conclude(world.number, SEEN).carried_out
+    assert world.slurm.requeued == ["7"]
+
+
+def test_a_requeue_whose_answer_got_lost_is_not_done_twice(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    world.slurm.answer_lost = True
+    assert world.ending().conclude(world.number, SEEN).carried_out
+    assert world.slurm.requeued == ["7"]
+    assert world.slurm.jobs["7"].restarts == 1
+
+
+def test_what_somebody_else_has_requeued_is_left_alone(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    world.slurm.jobs["7"] = running(restarts=1)
+    conclusion = world.ending().conclude(world.number, SEEN)
+    assert conclusion.cause is Cause.REQUEUED_BY_HAND
+    assert world.slurm.requeued == []
+
+
+def test_a_cancelled_job_is_not_queued_again(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    world.slurm.jobs["7"] = running(state=JobState.CANCELLED, completing=True)
+    assert world.ending().conclude(world.number, SEEN).cause is Cause.CANCELLED
+    assert world.slurm.requeued == []
+
+
+def test_a_finished_run_is_finished_whatever_the_signals_said(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.FINISHED, "TERMINATION")
+    world.journal.append(TrainingFinished(world.number, 100))
+    assert world.ending().conclude(world.number, SEEN).cause is Cause.FINISHED
+    assert Chain.of(world.journal.read()).finished
+    assert world.slurm.requeued == []
+
+
+def test_crashes_without_progress_end_the_run_with_the_reason(world: World) -> None:
+    for restart in range(2):
+        world.begin(restart_count=restart)
+        world.journal.append(AttemptResumed(world.number, None, 0, 2))
+        world.agents(Outcome.FAILED, None, step=3)
+        world.slurm.jobs["7"] = running(restarts=restart)
+        conclusion = world.ending().conclude(world.number, Seen(1, (), False, 2, None))
+    assert "2 attempts in a row gained no step" in conclusion.decision.reason
+    assert world.slurm.requeued == ["7"]
+
+
+def test_progress_gives_the_budget_back(world: World) -> None:
+    for restart in range(5):
+        world.begin(restart_count=restart)
+        world.commit(step=10 * (restart + 1))
+        world.agents(Outcome.FAILED, None, step=10 * (restart + 1) + 3)
+        world.slurm.jobs["7"] = running(restarts=restart)
+        world.ending().conclude(world.number, Seen(1, (), False, 2, None))
+    assert len(world.slurm.requeued) == 5
+
+
+def test_a_program_without_our_library_is_requeued_at_every_time_limit(world: World) -> None:
+    for restart in range(5):
+        world.begin(restart_count=restart)
+        world.agents(Outcome.STOPPED, "TIME_LIMIT")
+        world.slurm.jobs["7"] = running(restarts=restart)
+        world.ending().conclude(world.number, SEEN)
+    assert len(world.slurm.requeued) == 5
+
+
+def test_the_last_completed_step_is_recorded_with_the_end(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION", step=40)
+    world.ending().conclude(world.number, SEEN)
+    ended = world.attempt().ended
+    assert ended is not None
+    assert ended.step == 40
+
+
+def test_an_attempt_that_died_without_a_word_is_told_by_the_next(world: World) -> None:
+    first = world.begin()
+    world.agents(Outcome.RUNNING, None)
+    second = world.begin(restart_count=1)
+    world.ending().tell_past(second)
+    told = Chain.of(world.journal.read()).attempt(first)
+    assert told is not None
+    assert told.ended is not None
+    assert told.ended.cause is Cause.NODE_FAILURE
+    assert told.carried_out is not None
+
+
+def test_a_refusal_is_said_with_what_to_do(world: World) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    world.slurm.jobs["7"] = running(requeue=False)
+    assert not world.ending().conclude(world.number, SEEN).carried_out
+    assert any("submit the job again" in text for text in world.said)

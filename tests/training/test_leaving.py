@@ -1,0 +1,34 @@
+"""A rank whose children can't hear SIGTERM still ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.training.run_under_test import Run
+
+LEAVES_A_POOL = """
+import multiprocessing, os, sys, time
+from slurm_resilience.training import open_run
+
+def deaf(seconds):
+    time.sleep(seconds)
+
+if __name__ == "__main__":
+    with open_run() as run:
+        pool = multiprocessing.get_context("fork").Pool(2)
+        pool.map_async(deaf, [1000, 1000])
+        child = multiprocessing.get_context("fork").Process(target=deaf, args=(1000,), daemon=True)
+        child.start()
+        for step in run.steps(3):
+            pass
+    print("children", child.pid, flush=True)
+"""
+
+
+def test_a_pool_left_open_with_sigterm_blocked_does_not_hold_up_the_exit(run: Run, tmp_path: Path) -> None:
+    script = tmp_path / "leaves_a_pool.py"
+    script.write_text(LEAVES_A_POOL)
+    ranks = run.start(world_size=1, script=script)
+    assert ranks.wait() == [0], ranks.said()
+    child = int(ranks.said().split("children ")[1].split()[0])
+    assert not Path(f"/proc/{child}").exists()

@@ -1,0 +1,53 @@
+"""What a rank is told by those who started it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.errors import ConfigurationError
+from slurm_resilience.training.environment import read_environment
+
+
+def test_nobody_says_anything() -> None:
+    environment = read_environment({})
+    assert not environment.supervised
+    assert (environment.rank, environment.local_rank, environment.world_size) == (0, 0, 1)
+    assert not environment.has_launcher
+
+
+def test_torchrun_s_word_about_ranks_comes_before_slurm_s() -> None:
+    slurm = {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "64"}
+    environment = read_environment(slurm)
+    assert (environment.rank, environment.local_rank, environment.world_size) == (1, 0, 2)
+    environment = read_environment(slurm | {"RANK": "9", "LOCAL_RANK": "1", "WORLD_SIZE": "16"})
+    assert (environment.rank, environment.local_rank, environment.world_size) == (9, 1, 16)
+
+
+def test_what_srun_resilient_says() -> None:
+    environment = read_environment(
+        {
+            "SLURM_RESILIENCE_RUN": "/scratch/run",
+            "SLURM_RESILIENCE_RUN_ID": "abc",
+            "SLURM_RESILIENCE_ATTEMPT": "3",
+            "SLURM_RESILIENCE_RUNTIME": "/dev/shm/x",
+        }
+    )
+    assert environment.supervised
+    assert (environment.run_directory, environment.run_id) == (Path("/scratch/run"), "abc")
+    assert (environment.attempt, environment.runtime_folder) == (3, Path("/dev/shm/x"))
+    assert environment.has_launcher
+
+
+def test_an_array_task_is_named_by_array_and_index() -> None:
+    array = {"SLURM_JOB_ID": "107", "SLURM_ARRAY_JOB_ID": "100", "SLURM_ARRAY_TASK_ID": "7"}
+    assert read_environment(array).job == "100_7"
+    assert read_environment({"SLURM_JOB_ID": "107"}).job == "107"
+
+
+def test_numbers_that_are_none_are_named() -> None:
+    with pytest.raises(ConfigurationError, match="RANK is 'two'"):
+        read_environment({"RANK": "two"})
+    with pytest.raises(ConfigurationError, match="SLURM_RESILIENCE_RUN is not"):
+        read_environment({"SLURM_RESILIENCE_ATTEMPT": "1"})

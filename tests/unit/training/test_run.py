@@ -1,0 +1,247 @@
+# ruff: noqa: PT012 - a whole training stands in the block that has to raise
+"""One rank, bare mode, real files: what a training sees of a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from slurm_resilience.clock import SystemClock
+from slurm_resilience.errors import CheckpointMismatch, CheckpointUnsupported, ConfigurationError, RunOwned
+from slurm_resilience.manifest.chain import Chain
+from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.records import SaveReason
+from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.training import Stopped, open_run
+from slurm_resilience.training.environment import read_environment
+from slurm_resilience.training.rhythm import SaveRhythm
+from slurm_resilience.training.run import Run
+
+
+def chain_of(run: Path) -> Chain:
+    return Chain.of(Journal(RunDirectory(run)).read())
+
+
+def open_here(tmp_path: Path, **options: Any) -> Run:
+    return open_run(run_dir=tmp_path / "run", **options)
+
+
+@pytest.fixture(autouse=True)
+def no_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("SLURM", "TORCHELASTIC")) or name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+            monkeypatch.delenv(name)
+
+
+def test_a_signal_stops_after_the_step_with_a_checkpoint_and_the_next_start_goes_on(tmp_path: Path) -> None:
+    seen: list[int] = []
+    after_the_loop = False
+    with pytest.raises(Stopped) as stopped, open_here(tmp_path) as run:
+        first_id = run.run_id
+        for step in run.steps(10):
+            seen.append(step)
+            if step == 4:
+                os.kill(os.getpid(), signal.SIGUSR1)
+        after_the_loop = True
+    assert stopped.value.code == 0
+    assert not after_the_loop
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    chain = chain_of(tmp_path / "run")
+    assert [(c.committed.step, c.committed.reason) for c in chain.checkpoints] == [(5, SaveReason.STOP)]
+    assert not chain.finished
+
+    with open_here(tmp_path) as run:
+        assert (run.run_id, run.attempt) == (first_id, 2)
+        for step in run.steps(10):
+            assert run.step == step
+            seen.append(step)
+        assert run.resumed_from == "step-0000000005.a1"
+    assert seen == list(range(10))
+    assert chain_of(tmp_path / "run").finished
+
+
+def test_stopped_passes_through_except_exception() -> None:
+    assert not issubclass(Stopped, Exception)
+
+
+def test_a_signal_in_the_last_step_saves_and_lets_the_training_finish(tmp_path: Path) -> None:
+    with open_here(tmp_path) as run:
+        for epoch in run.epochs(2):
+            for item in run.batches([1, 2, 3]):
+                if (epoch, item) == (1, 3):
+                    os.kill(os.getpid(), signal.SIGTERM)
+    chain = chain_of(tmp_path / "run")
+    assert chain.finished
+    assert [(c.committed.step, c.committed.reason) for c in chain.checkpoints] == [(6, SaveReason.STOP)]
+
+
+def test_the_handlers_are_gone_after_a_run_and_foreign_ones_stay(tmp_path: Path) -> None:
+    def mine(number: int, frame: Any) -> None: ...
+
+    before = signal.signal(signal.SIGUSR2, mine)
+    try:
+        with open_here(tmp_path) as run:
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+            assert signal.getsignal(signal.SIGUSR2) is mine
+            assert not run.should_stop()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_saves_come_every_so_many_steps_and_the_last_ones_are_kept(tmp_path: Path) -> None:
+    with open_here(tmp_path, save_every_steps=2, keep_last=2) as run:
+        for _ in run.steps(7):
+            pass
+    chain = chain_of(tmp_path / "run")
+    assert [c.committed.step for c in chain.checkpoints] == [2, 4, 6, 7]
+    assert [c.committed.step for c in chain.loadable()] == [7, 6]
+    assert chain.checkpoints[-1].committed.reason is SaveReason.FINAL
+
+
+def test_a_save_that_is_asked_for_comes_at_the_next_boundary(tmp_path: Path) -> None:
+    with open_here(tmp_path) as run:
+        for step in run.steps(6):
+            if step == 2:
+                run.save()
+    assert [(c.committed.step, c.committed.reason) for c in chain_of(tmp_path / "run").checkpoints] == [
+        (3, SaveReason.ASKED),
+        (6, SaveReason.FINAL),
+    ]
+
+
+def test_notes_and_objects_come_back(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    with pytest.raises(ZeroDivisionError), open_here(tmp_path, save_every_steps=1) as run:
+        run.register(model=model)
+        for step in run.steps(5):
+            with torch.no_grad():
+                model.weight.fill_(step)
+            run.notes["best"] = {"step": step, "losses": [0.5] * step}
+            if step == 3:
+                raise ZeroDivisionError
+    error = RunDirectory(tmp_path / "run").rank_error(1, 0).read_text()
+    assert "ZeroDivisionError" in error
+
+    fresh = torch.nn.Linear(2, 2)
+    with open_here(tmp_path) as run:
+        run.register(model=fresh)
+        run.resume()
+        assert run.step == 3
+        assert run.notes == {"best": {"step": 2, "losses": [0.5, 0.5]}}
+        assert torch.equal(fresh.weight, torch.full((2, 2), 2.0))
+        assert list(run.steps(5)) == [3, 4]
+
+
+def test_a_finished_run_has_nothing_to_do_and_a_longer_one_goes_on(tmp_path: Path) -> None:
+    def epochs_of(count: int) -> list[int]:
+        with open_here(tmp_path) as run:
+            return [epoch for epoch in run.epochs(count) for _ in run.batches("ab")]
+
+    assert epochs_of(2) == [0, 0, 1, 1]
+    assert epochs_of(2) == []
+    assert epochs_of(3) == [2, 2]
+
+
+def test_a_training_that_was_left_early_on_purpose_is_finished(tmp_path: Path) -> None:
+    def train() -> int:
+        with open_here(tmp_path) as run:
+            for epoch in run.epochs(5):
+                for _ in run.batches(range(4)):
+                    pass
+                if epoch == 1:
+                    break
+            return run.step
+
+    assert train() == 8
+    assert train() == 8
+
+
+@pytest.mark.parametrize("where", ["in the first section", "in the second"])
+def test_what_happens_between_two_loops_of_an_epoch_happens_once(tmp_path: Path, where: str) -> None:
+    class Counter:
+        value = 0
+
+        def state_dict(self) -> dict[str, int]:
+            return {"value": self.value}
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            self.value = state["value"]
+
+    def train(crash: bool) -> tuple[int, list[str]]:
+        counter, seen = Counter(), []
+        with open_here(tmp_path, save_every_steps=1) as run:
+            run.register(counter=counter)
+            for epoch in run.epochs(2):
+                for item in run.batches("abc"):
+                    seen.append(item)
+                    if crash and where == "in the first section" and (epoch, item) == (1, "c"):
+                        raise ZeroDivisionError
+                counter.value += 1
+                for item in run.batches("xy"):
+                    seen.append(item)
+                    if crash and where == "in the second" and (epoch, item) == (1, "y"):
+                        raise ZeroDivisionError
+        return counter.value, seen
+
+    with pytest.raises(ZeroDivisionError):
+        train(crash=True)
+    value, seen = train(crash=False)
+    assert value == 2
+    assert seen == (["c", "x", "y"] if where == "in the first section" else ["y"])
+
+
+def test_what_can_not_be_saved_is_said_at_the_first_step(tmp_path: Path) -> None:
+    class Strange:
+        def state_dict(self) -> dict[str, Any]:
+            return {"stream": iter([])}
+
+        def load_state_dict(self, state: Any) -> None: ...
+
+    with pytest.raises(CheckpointUnsupported, match="objects/strange/stream"), open_here(tmp_path) as run:
+        run.register(strange=Strange())
+        for _ in run.steps(3):
+            pytest.fail("no step must be taken")
+
+
+def test_shapes_that_have_changed_are_named(tmp_path: Path) -> None:
+    with open_here(tmp_path) as run:
+        run.register(model=torch.nn.Linear(2, 2))
+        list(run.steps(1))
+    with pytest.raises(CheckpointMismatch, match="model doesn't take its state from step-"), open_here(tmp_path) as run:
+        run.register(model=torch.nn.Linear(3, 2))
+        list(run.steps(2))
+
+
+def test_mistakes_are_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="keep_last is 0"):
+        open_run(keep_last=0)
+    with open_here(tmp_path) as run:
+        with pytest.raises(ConfigurationError, match=r"keep plain values in run\.notes"):
+            run.register(best=0.5)
+        run.resume()
+        with pytest.raises(ConfigurationError, match="before the training loop starts"):
+            run.register(model=torch.nn.Linear(1, 1))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigurationError, match="WORLD_SIZE is 2, but torch"), open_here(tmp_path) as run:
+        list(run.steps(1))
+
+
+def test_a_run_that_somebody_else_works_on_is_left_alone(tmp_path: Path) -> None:
+    with open_here(tmp_path), pytest.raises(RunOwned), open_here(tmp_path):
+        pytest.fail("two at once")
+
+
+def test_every_step_saved_by_minutes_is_saved_by_rank_0_s_clock(tmp_path: Path) -> None:
+    environment = read_environment({})
+    rhythm = SaveRhythm(every_s=1e-9, every_steps=None)
+    with Run(tmp_path / "run", environment, rhythm=rhythm, keep_last=9, from_scratch=False, clock=SystemClock()) as run:
+        list(run.steps(3))
+    assert [c.committed.step for c in chain_of(tmp_path / "run").checkpoints] == [0, 1, 2, 3]
