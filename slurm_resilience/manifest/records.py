@@ -86,7 +86,7 @@ class Part:
     file: str
     bytes: int
     checksum: str
-    """`xxh3-128:<hex>` of the file's table of tensor checksums: it stands for the content of the whole file."""
+    """`xxh3-128:<hex>:<head bytes>` of the file's head, which holds the checksum of every tensor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def _go_on(reason: str, way: Way) -> Decision:
 
 
 def decide(diagnosis: Diagnosis, history: History, *, way: Way, limits: Limits, queued_by_slurm: bool) -> Decision:
-    """What to do now that the attempt is over. `queued_by_slurm`: its record shows that Slurm requeued the job itself."""
+    """What to do now that the attempt is over. `queued_by_slurm`: Slurm's record shows that it did so itself."""
     because = diagnosis.because
     spent: str | None
     match diagnosis.cause:

@@ -62,8 +62,8 @@ class Afterwards:
         if seen is Liveness.UNKNOWN:
             seen = liveness_by_slurm(self.slurm, owner, self.slurm.configuration().cluster, self.take_over)
         if seen is not Liveness.GONE:
-            certainty = "it is alive" if seen is Liveness.ALIVE else "nothing proves that it is gone (--take-over: my word)"
-            raise RunOwned(self.run.path, f"{owner}; {certainty}")
+            unsure = "nothing proves that it is gone (--take-over gives your word for it)"
+            raise RunOwned(self.run.path, f"{owner}; {'it is alive' if seen is Liveness.ALIVE else unsure}")
 
     def _conclude(self, journal: Journal, newest: Attempt) -> int:
         job = newest.started.job

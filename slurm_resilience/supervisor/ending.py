@@ -48,6 +48,8 @@ class Seen:
     supervisor_died: bool
     agents_expected: int
     end_s: float | None
+    in_grace: bool = False
+    """Slurm's record showed a preemption while the attempt ran."""
     restarted_by_slurm: bool = False
     """Slurm has started the same job anew, by itself."""
 
@@ -156,6 +158,7 @@ class Ending:
             supervisor_died=seen.supervisor_died,
             restarted_by_slurm=seen.restarted_by_slurm,
             record=record,
+            in_grace=seen.in_grace,
             slurm=attempt.started.job is not None,
             restarts_at_start=attempt.started.restart_count or 0,
             end_s=seen.end_s,

@@ -31,6 +31,8 @@ class StepEnd:
     signals: tuple[str, ...]
     must_leave_s: float | None
     """When Slurm will kill us, on the monotonic clock; None: nobody has said so."""
+    in_grace: bool
+    """Whether Slurm said, when the ranks were asked to stop, that it is preempting the job."""
 
 
 @dataclass
@@ -46,6 +48,9 @@ class StepWatch:
     owner_by_person: bool
     """Whether a SIGTERM to us is a person's word (a login node, local mode) and not Slurm's."""
     say: Callable[[str], None]
+    preempting: Callable[[], bool]
+    """Asks Slurm whether the job is being preempted; False where it doesn't answer."""
+    _in_grace: bool | None = None
     _ordered: dict[str, float] = field(default_factory=dict)
     _signals: list[str] = field(default_factory=list)
     _must_leave_s: float | None = None
@@ -68,14 +73,17 @@ class StepWatch:
             code = child.poll()
             if code is not None:
                 self._wait_for_agents(notices, child)
-                return StepEnd(code if code >= 0 else 128 - code, tuple(self._signals), self._must_leave_s)
+                return self._end(code if code >= 0 else 128 - code)
             now_s = self.clock.monotonic_s()
             if self._must_leave_s is not None and now_s >= self._must_leave_s - LAST_WORDS_S:
                 self.say("Slurm kills this job in a moment: the requeue can't wait for the ranks any longer")
-                return StepEnd(None, tuple(self._signals), self._must_leave_s)
+                return self._end(None)
             if now_s >= look_s:
                 look_s = now_s + LOOK_AT_RECORDS_S
-                self._look_for_failures()
+                self._look_at_records()
+
+    def _end(self, code: int | None) -> StepEnd:
+        return StepEnd(code, tuple(self._signals), self._must_leave_s, self._in_grace is True)
 
     def records(self) -> list[AgentRecord]:
         found = []
@@ -119,9 +127,15 @@ class StepWatch:
         except OSError as error:
             self.say(f"the stop order could not be written ({error}): only Slurm's own signals reach the ranks")
 
-    def _look_for_failures(self) -> None:
-        """A node whose command failed leaves the others waiting for it, perhaps for ever: tell them."""
-        for record in self.records():
+    def _look_at_records(self) -> None:
+        """A node whose command failed leaves the others waiting for it, perhaps for ever: tell them.
+
+        And when they are asked to stop, ask why: Slurm forgets a preemption as soon as it has requeued the job.
+        """
+        records = self.records()
+        if self._in_grace is None and any(record.stop_reason == "TERMINATION" for record in records):
+            self._in_grace = self.preempting()
+        for record in records:
             if record.outcome in _BAD:
                 self._order(StopReason.PEER_FAILED, f"node agent {record.node_id} on {record.host} failed", None)
 

@@ -18,6 +18,7 @@ from slurm_resilience.errors import (
     EXIT_WILL_GO_ON,
     EXIT_WILL_NOT_GO_ON,
     ConfigurationError,
+    SlurmError,
 )
 from slurm_resilience.launch.plan import write_plan
 from slurm_resilience.manifest.attempt import begin_attempt, release
@@ -131,7 +132,17 @@ class Supervisor:
         self.run.stop_file.unlink(missing_ok=True)  # a person's word to an earlier attempt; starting again outranks it
         since = f"step {chain.next_step}" if chain.ever_had_checkpoint else "the beginning"
         self.say(f"attempt {number} of run {self.run.path} ({self.mode.value}), from {since}")
-        end = StepWatch(
+        if granted.record is not None and granted.record.preempted_s is not None:
+            end = StepEnd(None, (), None, in_grace=True)  # a step that starts in the grace is never told of it
+        else:
+            end = self._watch(number, prepared, granted).watch(notices)
+        seen = Seen(end.code, end.signals, False, prepared.plan.tasks, granted.times.end_s, end.in_grace)
+        conclusion = self._ending(journal, may_requeue, self._give_up_s(end)).conclude(number, seen)
+        release(self.run, number, journal=journal)
+        return number, conclusion
+
+    def _watch(self, number: int, prepared: Prepared, granted: Granted) -> StepWatch:
+        return StepWatch(
             self.run,
             number,
             prepared.argv,
@@ -140,11 +151,17 @@ class Supervisor:
             granted.times.kill_wait_s,
             self.mode in (Mode.LOCAL, Mode.LOGIN),
             self.say,
-        ).watch(notices)
-        seen = Seen(end.code, end.signals, False, prepared.plan.tasks, granted.times.end_s)
-        conclusion = self._ending(journal, may_requeue, self._give_up_s(end)).conclude(number, seen)
-        release(self.run, number, journal=journal)
-        return number, conclusion
+            self._preempting,
+        )
+
+    def _preempting(self) -> bool:
+        if self.slurm is None or self.facts is None:
+            return False
+        try:
+            record = self.slurm.job(self.facts.job)
+        except SlurmError:
+            return False
+        return record is not None and record.preempted_s is not None
 
     def _ending(self, journal: Journal, may_requeue: bool, give_up_s: float) -> Ending:
         def way(cause: Cause) -> Way:

@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001  # DDP has no public way to say any of this
 """DistributedDataParallel's gradient buckets, put back as they were.
 
 DDP lays its gradients out in buckets and, after the first step of a process, lays them out anew in the order in which
@@ -75,11 +76,15 @@ def _find_models(registered: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _order_of(model: Any) -> list[int] | None:
-    reducer = getattr(model, "reducer", None)
-    if not hasattr(reducer, "_rebuild_buckets") or not hasattr(reducer, "_get_zeros_like_grad_buckets"):
+    reducer: Any = getattr(model, "reducer", None)
+    if (
+        reducer is None
+        or not hasattr(reducer, "_rebuild_buckets")
+        or not hasattr(reducer, "_get_zeros_like_grad_buckets")
+    ):
         return None
     if reducer._rebuild_buckets():
-        # Just now, so that DDP's own facts don't tell of it yet; the gradients are as large as the buckets we ask for.
+        # Just now, so that DDP's own facts don't tell of it yet; the buckets are as large as the gradients.
         numbers = {id(parameter): number for number, parameter in enumerate(_trainable(model))}
         buckets = reducer._get_zeros_like_grad_buckets()
         return [numbers[id(parameter)] for bucket in buckets for parameter in bucket.parameters()]

@@ -12,6 +12,8 @@ from slurm_resilience.manifest.agent_record import AgentRecord, Outcome
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.slurm.client import JobRecord, JobState
 
+TIME_LIMIT_REASON = "TimeLimit"
+"""What a job that completes because its time is over has as its reason (22.05.8, docs/slurm_facts.md)."""
 END_OF_TIME_S = 90.0
 """A SIGTERM or warning this close to the job's end is the time limit's: warned up to 60 s early, killed 30 s late."""
 
@@ -31,6 +33,8 @@ class Evidence:
     supervisor_died: bool
     record: JobRecord | None
     """Slurm's record, asked after the end; None: no answer, or no Slurm."""
+    in_grace: bool
+    """Whether Slurm's record showed a preemption while the attempt still ran: it forgets that when it requeues."""
     slurm: bool
     """Whether the attempt ran under Slurm at all."""
     restarts_at_start: int
@@ -87,17 +91,20 @@ def _by_record(evidence: Evidence) -> tuple[Cause, str] | None:
     if record.state is JobState.CANCELLED:
         return Cause.CANCELLED, f"job {record.job} was cancelled"
     if record.restarts > evidence.restarts_at_start:
-        if record.preempted_s is not None:
+        if record.preempted_s is not None or evidence.in_grace:
             return Cause.PREEMPTED, f"job {record.job} was preempted and Slurm has queued it again"
-        return Cause.REQUEUED_BY_HAND, f"job {record.job} was requeued by somebody else while it ran"
-    if record.state is JobState.TIMEOUT:
+        return Cause.REQUEUED_BY_HAND, f"job {record.job} was requeued while it ran, by a person or by Slurm"
+    if record.state is JobState.TIMEOUT or (record.completing and record.reason == TIME_LIMIT_REASON):
         return Cause.TIME_LIMIT, f"job {record.job} reached its time limit"
     if record.state is JobState.NODE_FAIL:
         return Cause.NODE_FAILURE, f"a node of job {record.job} failed"
-    if record.state is JobState.PREEMPTED or record.preempted_s is not None:
+    if record.state is JobState.PREEMPTED or (record.preempted_s is not None and not record.completing):
         return Cause.PREEMPTED, f"job {record.job} is being preempted"
     if record.state is JobState.OUT_OF_MEMORY:
         return Cause.OUT_OF_MEMORY, f"job {record.job} ran out of memory"
+    if record.completing and not evidence.supervisor_died:
+        # Slurm is ending a job whose batch script lives, doesn't queue it again and names no time limit.
+        return Cause.CANCELLED, f"job {record.job} was cancelled"
     return None
 
 

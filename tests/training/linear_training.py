@@ -99,7 +99,7 @@ def main() -> None:
                 loss = nn.functional.mse_loss(trained(inputs), wanted)
                 loss = loss * (1 + 0.01 * random.random() + 0.01 * float(np.random.rand()))  # noqa: NPY002
                 optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 optimizer.step()
                 time.sleep(options.step_seconds)
                 step = run.step + 1

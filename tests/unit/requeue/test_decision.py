@@ -59,9 +59,7 @@ def test_a_batch_job_is_queued_again_or_not_by_its_cause(cause: Cause, history: 
 @given(causes, limits, st.integers(0, 100))
 def test_only_preemption_and_a_persons_requeue_can_go_on_for_ever(cause: Cause, limits: Limits, more: int) -> None:
     stuck = limits.attempts_without_progress + more
-    decision = decide(
-        diagnosis(cause), History(stuck, stuck), way=Way.REQUEUE, limits=limits, queued_by_slurm=False
-    )
+    decision = decide(diagnosis(cause), History(stuck, stuck), way=Way.REQUEUE, limits=limits, queued_by_slurm=False)
     goes_on = isinstance(decision, Requeue | AlreadyQueued)
     assert goes_on == (cause in (Cause.PREEMPTED, Cause.REQUEUED_BY_HAND))
 

@@ -22,9 +22,7 @@ def test_no_deadline_is_negative(times: SlurmTimes, measured: Measured, asked: A
 @given(times, measured, seconds)
 def test_a_longer_grant_never_shortens_the_stop(times: SlurmTimes, measured: Measured, more: float) -> None:
     longer = SlurmTimes(times.kill_wait_s + more, times.grace_time_s + more, times.end_s, times.start_s)
-    assert (
-        climb(longer, measured, Asked()).after_termination_s >= climb(times, measured, Asked()).after_termination_s
-    )
+    assert climb(longer, measured, Asked()).after_termination_s >= climb(times, measured, Asked()).after_termination_s
 
 
 @given(times, measured)

@@ -35,9 +35,7 @@ def agent(node_id: int = 0, outcome: Outcome = Outcome.FINISHED, **changed: obje
 
 
 def asked(reason: str, because: str = "asked") -> tuple[AgentRecord, ...]:
-    return tuple(
-        agent(n, Outcome.STOPPED, stop_reason=reason, stop_because=because, command_code=0) for n in range(2)
-    )
+    return tuple(agent(n, Outcome.STOPPED, stop_reason=reason, stop_because=because, command_code=0) for n in range(2))
 
 
 PLAIN = Evidence(
@@ -48,6 +46,7 @@ PLAIN = Evidence(
     supervisor_signals=(),
     supervisor_died=False,
     record=RECORD,
+    in_grace=False,
     slurm=True,
     restarts_at_start=0,
     end_s=10_000.0,
@@ -93,12 +92,27 @@ def test_the_cause_follows_from_who_said_what(changed: dict[str, object], cause:
         ({"restarts": 1}, Cause.REQUEUED_BY_HAND),
         ({"restarts": 1, "preempted_s": 90.0}, Cause.PREEMPTED),
         ({"state": JobState.OUT_OF_MEMORY}, Cause.OUT_OF_MEMORY),
+        ({"state": JobState.UNKNOWN, "completing": True, "reason": "TimeLimit"}, Cause.TIME_LIMIT),
+        ({"state": JobState.UNKNOWN, "completing": True}, Cause.CANCELLED),
+        ({"state": JobState.UNKNOWN, "completing": True, "preempted_s": 90.0}, Cause.CANCELLED),
+        ({"state": JobState.UNKNOWN, "completing": True, "restarts": 1}, Cause.REQUEUED_BY_HAND),
     ],
 )
 def test_slurms_record_outranks_what_the_agents_heard(changed: dict[str, object], cause: Cause) -> None:
     record = replace(RECORD, **changed)  # type: ignore[arg-type]
     evidence = replace(PLAIN, record=record, agents=asked("TERMINATION"), command_code=75)
     assert diagnose(evidence).cause is cause
+
+
+def test_a_preemption_seen_during_the_grace_is_remembered_when_slurm_has_forgotten_it() -> None:
+    record = replace(RECORD, state=JobState.UNKNOWN, completing=True, restarts=1)
+    assert diagnose(replace(PLAIN, record=record, in_grace=True, agents=asked("TERMINATION"))).cause is Cause.PREEMPTED
+
+
+def test_a_job_that_ends_because_its_supervisor_was_killed_was_not_cancelled() -> None:
+    record = replace(RECORD, state=JobState.UNKNOWN, completing=True)
+    evidence = replace(PLAIN, record=record, supervisor_died=True, command_code=None, agents=asked("TERMINATION"))
+    assert diagnose(evidence).cause is not Cause.CANCELLED
 
 
 def test_a_persons_stop_outranks_a_preemption_that_came_on_top_of_it() -> None:

@@ -1,0 +1,1 @@
+"""Trainings that are made to survive something, to see whether they do."""
