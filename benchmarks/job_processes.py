@@ -7,8 +7,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from slurm_resilience.sandbox.process import Process, environment_of, processes_with
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # in typing from Python 3.11 on
 
 LOOK_S = 0.01
 KINDS = ("worker", "rank", "torchrun", "agent", "srun", "supervisor")
@@ -68,7 +72,7 @@ class Farewells:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Farewells:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

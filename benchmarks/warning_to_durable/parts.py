@@ -13,7 +13,7 @@ PARTS = {
     "durable": "every part is on disk",
     "committed": "the manifest names the checkpoint",
     "left": "every rank has left the training's `with` block",
-    "exiting": "every rank's interpreter begins to exit",
+    "exit handlers": "the exit handlers of every rank have run, its DataLoader workers are gone",
     "ranks gone": "the last rank's process is gone",
     "torchrun gone": "the last torchrun is gone",
     "agents gone": "the last node agent is gone",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +76,7 @@ class Training:
             "durable": min(max(written_s, begun_s + committed.record.seconds), committed.time_s),
             "committed": committed.time_s,
             "left": self._last("left the with block", asked_s),
-            "exiting": self._last("exit began", asked_s),
+            "exit handlers": self._last("exit handlers ran", asked_s),
             "ranks gone": gone_s["rank"],
             "torchrun gone": gone_s["torchrun"],
             "agents gone": gone_s["agent"],
@@ -102,11 +103,8 @@ class Training:
             None,
         )
 
-    def _wait(self, happened: object, what: str) -> None:
-        assert callable(happened)
-        wait_until(
-            lambda: bool(happened()), lambda: f"{what}; the job said: {self.jobs.output(self.job)[-2000:]}", PATIENCE_S
-        )
+    def _wait(self, happened: Callable[[], bool], what: str) -> None:
+        wait_until(happened, lambda: f"{what}; the job said: {self.jobs.output(self.job)[-2000:]}", PATIENCE_S)
 
     @property
     def step_reached(self) -> int:

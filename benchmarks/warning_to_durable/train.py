@@ -55,7 +55,6 @@ def main() -> None:
                     events.tell("step", step=run.step + 1, attempt=run.attempt)
     finally:
         events.tell("left the with block")
-        atexit.register(events.tell, "exit began")
 
 
 if __name__ == "__main__":

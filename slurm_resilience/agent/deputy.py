@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 from pathlib import Path
 
 from slurm_resilience import command
@@ -32,7 +31,7 @@ def is_needed(plan: Plan, slot: int) -> bool:
 def send(plan: Plan, attempt: Path, log: Log, *, seconds: float) -> None:
     """Run the deputy to its end, with its words in `deputy.log` of the attempt's folder."""
     log.say("the supervisor is dead: its deputy ends the attempt")
-    argv = [sys.executable, "-m", "slurm_resilience.supervisor.deputy", plan.run, str(plan.attempt)]
+    argv = [plan.python, "-m", "slurm_resilience.supervisor.deputy", plan.run, str(plan.attempt)]
     # Slurm's next SIGTERM goes to every process of the step: this one has to live through it, too.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SHIELDED)
     try:

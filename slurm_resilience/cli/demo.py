@@ -68,7 +68,14 @@ def _conclude(preempted: TrainingJob, undisturbed: TrainingJob) -> None:
     click.echo()
     names = ["--prefix=objects", "--prefix=position", "--prefix=random/torch"]
     differ = compare.main([*names, str(preempted.run.path), str(undisturbed.run.path)], standalone_mode=False)
-    raise click.exceptions.Exit(1 if differ else 0)
+    if differ:
+        click.echo("The preempted training did NOT end like the undisturbed one.")
+        raise click.exceptions.Exit(1)
+    click.echo("The preempted training ended with the weights of the undisturbed one, bit for bit.")
+
+
+def _no_bar(_name: str, _step: int) -> None:
+    """Where nobody watches."""
 
 
 @contextmanager
@@ -77,7 +84,7 @@ def _shown() -> Iterator[tuple[Callable[[str], None], Callable[[str, int], None]
     from slurm_resilience.rehearsal.training_job import STEPS
 
     if not sys.stdout.isatty():
-        yield click.echo, lambda name, step: None
+        yield click.echo, _no_bar
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 

@@ -86,9 +86,10 @@ class Chain:
         return next((attempt for attempt in self.attempts if attempt.number == number), None)
 
     def loadable(self) -> tuple[Checkpoint, ...]:
-        """What may be loaded, in the order to try it: newest step first, then the newest attempt."""
-        live = [checkpoint for checkpoint in self.checkpoints if checkpoint.state is CheckpointState.LIVE]
-        return tuple(sorted(live, key=lambda c: (c.committed.step, c.committed.attempt), reverse=True))
+        """What may be loaded, in the order to try it: by step, then by attempt, then as told, the newest first."""
+        newest_first = reversed(self.checkpoints)
+        live = [checkpoint for checkpoint in newest_first if checkpoint.state is CheckpointState.LIVE]
+        return tuple(sorted(live, key=lambda c: (-c.committed.step, -c.committed.attempt)))
 
     @property
     def ever_had_checkpoint(self) -> bool:

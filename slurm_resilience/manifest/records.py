@@ -14,11 +14,12 @@ FORMAT = 1
 
 RunId = NewType("RunId", str)
 CheckpointId = NewType("CheckpointId", str)
-"""`step-00000120.a3`: the step and the attempt that wrote it."""
+"""`step-0000000120.a3`: the step and the attempt that wrote it."""
 
 
-def checkpoint_id(step: int, attempt: int) -> CheckpointId:
-    return CheckpointId(f"step-{step:010d}.a{attempt}")
+def checkpoint_id(step: int, attempt: int, *, final: bool = False) -> CheckpointId:
+    """`final`: behind the last step a training may still change its state, so it has a checkpoint of its own."""
+    return CheckpointId(f"step-{step:010d}.a{attempt}" + (".final" if final else ""))
 
 
 class Cause(enum.Enum):

@@ -39,7 +39,7 @@ class Demonstration:
         """An empty folder and the two trainings. Raises ConfigurationError for a folder that isn't ours."""
         missing = missing_packages()
         if missing:
-            raise ConfigurationError(f"the demonstration trains with packages that are missing here: {', '.join(missing)}")
+            raise ConfigurationError(f"the demonstration needs packages that are missing here: {', '.join(missing)}")
         mark = self.folder / ".slurm-resilience-demo"
         if self.folder.exists() and any(self.folder.iterdir()) and not mark.exists():
             raise ConfigurationError(f"{self.folder} exists and is not a demonstration's folder: give another --folder")
@@ -68,7 +68,15 @@ class Demonstration:
                 self.clock.sleep(LOOK_S)
             for job in (preempted, undisturbed):
                 self._tell(tellers[job.name], job)
+        self._check_story(preempted, 2)
+        self._check_story(undisturbed, 1)
         return preempted, undisturbed
+
+    def _check_story(self, job: TrainingJob, attempts: int) -> None:
+        """A story that went otherwise proves nothing."""
+        chain = job.chain()
+        if chain is None or len(chain.attempts) != attempts:
+            raise DemonstrationFailed(f"{job.name} took another number of attempts than {attempts}; see {job.folder}")
 
     def without_slurm(self) -> tuple[TrainingJob, TrainingJob]:
         """One after the other on this machine: interrupted by a signal, and started again by hand."""
@@ -76,6 +84,8 @@ class Demonstration:
         self._run_locally(undisturbed, interrupt=False)
         self._run_locally(preempted, interrupt=True)
         self._run_locally(preempted, interrupt=False)
+        self._check_story(preempted, 2)
+        self._check_story(undisturbed, 1)
         return preempted, undisturbed
 
     def _submit(self, cluster: Cluster, job: TrainingJob) -> str:
@@ -127,7 +137,7 @@ class Demonstration:
         teller, asked = Storyteller(job.name), False
         with (self.folder / f"{job.name}.out").open("ab") as output:
             child = subprocess.Popen(
-                job.command("--mode=local"),
+                job.command("--mode=local", nproc_per_node=4),
                 env=job.environment(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,

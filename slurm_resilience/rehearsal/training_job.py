@@ -23,6 +23,7 @@ STEP_SECONDS = 0.15
 BATCH_SCRIPT = """#!/bin/bash
 #SBATCH --job-name={name}
 #SBATCH --nodes=2
+#SBATCH --exclusive
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --output={folder}/{name}.out

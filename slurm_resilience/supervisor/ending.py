@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.errors import ManifestUnsupported, SlurmError, SlurmRejected, SlurmUnavailable
+from slurm_resilience.launch.host_list import expand
 from slurm_resilience.manifest.agent_record import AgentRecord, read_agent_record
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.journal import Journal
@@ -22,7 +23,6 @@ from slurm_resilience.requeue.decision import (
     AlreadyQueued,
     Decision,
     Finish,
-    History,
     Limits,
     Requeue,
     Restart,
@@ -31,12 +31,12 @@ from slurm_resilience.requeue.decision import (
     decide,
     word_for,
 )
+from slurm_resilience.requeue.history import history_with
 from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClient
 from slurm_resilience.triage.diagnosis import Diagnosis, Evidence, diagnose
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 _T = TypeVar("_T")
-_CRASHES = (Cause.CRASHED, Cause.OUT_OF_MEMORY, Cause.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Ending:
         queued = record is not None and record.restarts > restarts and record.state is not JobState.CANCELLED
         decision = decide(
             diagnosis,
-            history_with(chain, attempt, diagnosis),
+            history_with(chain, attempt.number, diagnosis.cause),
             way=self.way(diagnosis.cause),
             limits=self.limits,
             queued_by_slurm=queued,
@@ -149,10 +149,12 @@ class Ending:
 
     def _evidence(self, chain: Chain, attempt: Attempt, seen: Seen, record: JobRecord | None) -> Evidence:
         newest = chain.newest_attempt
+        agents = self._agents(attempt.number)
         return Evidence(
             training_finished=chain.finished,
-            agents=tuple(self._agents(attempt.number)),
+            agents=tuple(agents),
             agents_expected=seen.agents_expected,
+            unheard=_unheard(attempt, agents, seen.agents_expected),
             command_code=seen.command_code,
             supervisor_signals=seen.supervisor_signals,
             supervisor_died=seen.supervisor_died,
@@ -264,21 +266,13 @@ class Ending:
         return None
 
 
-def history_with(chain: Chain, attempt: Attempt, diagnosis: Diagnosis) -> History:
-    """What came before `attempt` and itself, which has no end in the journal yet.
-
-    A program without our library tells nothing of its steps: an attempt of it counts as progress unless it crashed.
-    """
-    stuck: list[Cause] = []
-    for past in reversed(chain.attempts):
-        told = past.ended.cause if past.ended is not None else Cause.UNKNOWN
-        cause = diagnosis.cause if past.number == attempt.number else told
-        library = past.resumed is not None
-        if past.gained or (not library and cause not in _CRASHES):
-            break
-        stuck.append(cause)
-    costly = [cause for cause in stuck if cause not in (Cause.PREEMPTED, Cause.REQUEUED_BY_HAND)]
-    return History(len(costly), sum(cause in _CRASHES for cause in stuck))
+def _unheard(attempt: Attempt, agents: list[AgentRecord], expected: int) -> tuple[str, ...]:
+    """The nodes without a record, where it is clear which ones took part: those of a step on all nodes of the job."""
+    if len(agents) >= expected or not attempt.started.nodes:
+        return ()
+    nodes = expand(attempt.started.nodes)
+    heard = {agent.host for agent in agents}
+    return tuple(node for node in nodes if node not in heard) if len(nodes) == expected else ()
 
 
 def _decision_of(ended: AttemptEnded) -> Decision:

@@ -43,8 +43,12 @@ class Boundary:
         clock: Clock,
         state: Callable[[], dict[str, Any]],
         saved_step: int | None,
+        finished_before: bool,
     ) -> None:
-        """`state` is this rank's state now; `saved_step` that of the checkpoint it came from."""
+        """`state` is this rank's state now; `saved_step` that of the checkpoint it came from.
+
+        `finished_before`: an earlier attempt came to the end of the training already, and its state is the final one.
+        """
         self._ranks = ranks
         self._alone = ranks.world_size == 1
         self._stop = stop
@@ -57,6 +61,7 @@ class Boundary:
         self._clock = clock
         self._state = state
         self._saved_step = saved_step
+        self._finished_before = finished_before
         self._agreement = Agreement(ranks, clock)
         self.save_asked = False
 
@@ -84,10 +89,13 @@ class Boundary:
             self._save(SaveReason.PERIODIC)
 
     def finish(self) -> None:
-        """The loop has come to its end on all ranks: save what isn't saved, then write down that it is done."""
+        """The loop has come to its end on all ranks: save its final state, then write down that it is done.
+
+        Saved even if this step has been: a scheduler's step at the end of an epoch comes behind the last boundary.
+        """
         step = self._cursor.step
         answer = self._agreement.settle(self._statement(leaving=True))
-        if self._saved_step != step:
+        if not self._finished_before:
             patience_s = min(FINAL_SAVE_PATIENCE_S, answer.seconds_left)
             outcome = self._saving(
                 lambda: self._saver.save_until(

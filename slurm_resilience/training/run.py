@@ -266,6 +266,7 @@ class Run:
             clock=self._clock,
             state=self._state.capture,
             saved_step=None if resumed is None else resumed.step,
+            finished_before=resumed is not None and resumed.finished,
         )
         return Loops(
             cursor=self._cursor,

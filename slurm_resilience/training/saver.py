@@ -96,7 +96,7 @@ class Saver:
         Raises CheckpointUnsupported (on all ranks, where one has a value that can't be kept), Fenced, PeersGone.
         """
         started_s = self._clock.monotonic_s()
-        checkpoint = checkpoint_id(step, self._attempt)
+        checkpoint = checkpoint_id(step, self._attempt, final=reason is SaveReason.FINAL)
         everybody = self._ranks.gather(self._write(checkpoint, step, state))
         outcome: _Outcome | None = None
         if everybody is not None:

@@ -26,6 +26,8 @@ class Evidence:
     """The journal has TrainingFinished or RunFinished."""
     agents: tuple[AgentRecord, ...]
     agents_expected: int
+    unheard: tuple[str, ...]
+    """The nodes, where known, whose agents left no record."""
     command_code: int | None
     """How srun (or the local agent) left; None: it didn't, we do not know."""
     supervisor_signals: tuple[str, ...]
@@ -74,7 +76,8 @@ def _witnesses(evidence: Evidence) -> tuple[str, ...]:
         )
     missing = evidence.agents_expected - len(evidence.agents)
     if missing > 0:
-        said.append(f"{missing} of {evidence.agents_expected} node agents left no record")
+        where = f": {', '.join(evidence.unheard)}" if evidence.unheard else ""
+        said.append(f"{missing} of {evidence.agents_expected} node agents left no record{where}")
     if evidence.command_code is not None:
         said.append(f"the step left with {evidence.command_code}")
     if evidence.supervisor_signals:
@@ -178,6 +181,9 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     if by_record is not None:
         return Diagnosis(*by_record, witnesses)
     if by_stop is not None:
+        if by_stop[0] is Cause.PREEMPTED and evidence.supervisor_died and not evidence.restarted_by_slurm:
+            # That SIGTERM is Slurm's answer to the death of the batch script.
+            return Diagnosis(Cause.SUPERVISOR_DIED, "the supervisor was killed while the training ran", witnesses)
         return Diagnosis(*by_stop, witnesses)
     unheard = all(agent.outcome is Outcome.RUNNING for agent in evidence.agents)
     if evidence.restarted_by_slurm and unheard:

@@ -25,6 +25,7 @@ __all__ = ["scene"]
 def test_a_command_that_ends_well_is_finished(scene: AgentScene):
     record = scene.end(scene.start(("true",)), Outcome.FINISHED, 0)
     assert record.command_code == 0
+    assert record.ended_s is not None
     assert record.ended_s >= record.started_s
 
 

@@ -212,6 +212,15 @@ def test_an_attempt_that_died_without_a_word_is_told_by_the_next(world: World) -
     assert told.carried_out is not None
 
 
+def test_the_node_that_left_no_record_is_named(world: World) -> None:
+    world.begin()
+    write_agent_record(world.run.agent_record(world.number, 0), AgentRecord(0, "n1", 1, 0.0, Outcome.FAILED))
+    world.ending().conclude(world.number, Seen(1, (), False, 2, None))
+    ended = world.attempt().ended
+    assert ended is not None
+    assert "1 of 2 node agents left no record: n2" in ended.evidence
+
+
 def test_a_refusal_is_said_with_what_to_do(world: World) -> None:
     world.begin()
     world.agents(Outcome.STOPPED, "TERMINATION")

@@ -120,6 +120,15 @@ class Training:
         self.wait(lambda: self.run.journal.exists() and self.chain.finished, "the run never finished")
         self.wait(lambda: self.jobs.state(self.job) == "COMPLETED", "the job never completed")
 
+    def wait_ended_by_time(self) -> None:
+        """Until the first attempt, which has a minute, is over; its successors get ten."""
+        self.wait(lambda: bool(self.attempts) and self.attempts[0].ended is not None, "the first attempt never ended")
+        wait_until(
+            lambda: self.jobs.cluster.run("scontrol", "update", f"JobId={self.job}", "TimeLimit=10").code == 0,
+            f"the time limit of job {self.job} could not be raised",
+            30,
+        )
+
     def processes(self, words: str) -> list[Process]:
         """Processes of this job in whose command line `words` occur."""
         return [process for process in leftovers(self.marker) if words in _command_line(process.pid)]
@@ -160,7 +169,7 @@ class Training:
                 assert lost == 0, self.run.journal.read_text()
         for attempt in chain.attempts[1:]:
             assert attempt.resumed is not None
-            assert attempt.resumed.step > 0 or lost_steps > 0
+            assert attempt.resumed.checkpoint is not None or lost_steps > 0
         assert all(checkpoint.state is not CheckpointState.DAMAGED for checkpoint in chain.checkpoints)
         assert self.jobs.show(self.job)["Restarts"] == str(len(causes) if restarts is None else restarts)
         different = differences(self, reference)

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from slurm_resilience.checkpoint.compare import compare_states
 from slurm_resilience.checkpoint.part_format import PartError, UnknownFormat
-from slurm_resilience.checkpoint.path_name import in_words
 from slurm_resilience.checkpoint.structure import flatten
 from slurm_resilience.checkpoint.structure_rebuilt import rebuild
 from slurm_resilience.errors import CheckpointUnsupported
@@ -83,7 +82,7 @@ def test_any_nesting_of_plain_values_comes_back_with_its_types_its_order_and_its
         {math.inf: 1, (): 2, (1, ("a", None)): 3},
         -0.0,
     ],
-    ids=lambda value: in_words(value)[:40],
+    ids=lambda value: type(value).__name__,  # no repr: a set has another one in every process
 )
 def test_a_value_comes_back_equal_and_of_its_type(value: object) -> None:
     loaded = _there_and_back({"x": value})["x"]

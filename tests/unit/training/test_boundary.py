@@ -71,6 +71,7 @@ class Bench:
             clock=self.clock,
             state=lambda: {"step": self.cursor.step},
             saved_step=None,
+            finished_before=False,
         )
 
     def saved_steps(self) -> list[int]:

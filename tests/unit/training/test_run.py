@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
+from slurm_resilience.checkpoint.store import PartReceipt
 from slurm_resilience.clock import SystemClock
 from slurm_resilience.errors import CheckpointMismatch, CheckpointUnsupported, ConfigurationError, RunOwned
 from slurm_resilience.manifest.chain import Chain
@@ -79,7 +81,8 @@ def test_a_signal_in_the_last_step_saves_and_lets_the_training_finish(tmp_path: 
                     os.kill(os.getpid(), signal.SIGTERM)
     chain = chain_of(tmp_path / "run")
     assert chain.finished
-    assert [(c.committed.step, c.committed.reason) for c in chain.checkpoints] == [(6, SaveReason.STOP)]
+    saved = [(c.committed.step, c.committed.reason) for c in chain.checkpoints]
+    assert saved == [(6, SaveReason.STOP), (6, SaveReason.FINAL)]
 
 
 def test_the_handlers_are_gone_after_a_run_and_foreign_ones_stay(tmp_path: Path) -> None:
@@ -244,4 +247,16 @@ def test_every_step_saved_by_minutes_is_saved_by_rank_0_s_clock(tmp_path: Path) 
     rhythm = SaveRhythm(every_s=1e-9, every_steps=None)
     with Run(tmp_path / "run", environment, rhythm=rhythm, keep_last=9, from_scratch=False, clock=SystemClock()) as run:
         list(run.steps(3))
-    assert [c.committed.step for c in chain_of(tmp_path / "run").checkpoints] == [0, 1, 2, 3]
+    assert [c.committed.step for c in chain_of(tmp_path / "run").checkpoints] == [0, 1, 2, 3, 3]
+
+
+def test_what_changes_behind_the_last_step_is_in_the_final_checkpoint(tmp_path: Path) -> None:
+    with open_run(run_dir=tmp_path / "run", save_every_steps=1) as run:
+        for _ in run.steps(2):
+            run.notes["seen"] = run.step
+        run.notes["seen"] = "behind the last step"
+    final = chain_of(tmp_path / "run").loadable()[0].committed
+    assert (final.step, final.reason) == (2, SaveReason.FINAL)
+    part = final.parts[0]
+    receipt = PartReceipt(part.rank, part.file, part.bytes, part.checksum)
+    assert Hdf5Store(tmp_path / "run").read_part(receipt)["notes"] == {"seen": "behind the last step"}

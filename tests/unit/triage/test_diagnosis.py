@@ -42,6 +42,7 @@ PLAIN = Evidence(
     training_finished=False,
     agents=(agent(0), agent(1)),
     agents_expected=2,
+    unheard=(),
     command_code=0,
     supervisor_signals=(),
     supervisor_died=False,
@@ -112,7 +113,7 @@ def test_a_preemption_seen_during_the_grace_is_remembered_when_slurm_has_forgott
 def test_a_job_that_ends_because_its_supervisor_was_killed_was_not_cancelled() -> None:
     record = replace(RECORD, state=JobState.UNKNOWN, completing=True)
     evidence = replace(PLAIN, record=record, supervisor_died=True, command_code=None, agents=asked("TERMINATION"))
-    assert diagnose(evidence).cause is not Cause.CANCELLED
+    assert diagnose(evidence).cause is Cause.SUPERVISOR_DIED
 
 
 def test_a_persons_stop_outranks_a_preemption_that_came_on_top_of_it() -> None:
