@@ -47,7 +47,7 @@ class Trial:
             exclusive=True,  # who preempts one of them must not meet another one on its nodes
             job_name="training",
         )
-        wait_until(self._stepped, lambda: f"no step of {self.folder.name}: {jobs.output(job)}", BEGIN_S)
+        wait_until(lambda: self._told("stepped"), lambda: f"no step of {self.folder.name}: {jobs.output(job)}", BEGIN_S)
         if self.scenario.trouble is Trouble.PREEMPTED:
             time.sleep(PREEMPT_AFTER_S)
             jobs.preempt(job)
@@ -64,7 +64,15 @@ class Trial:
         return outcome
 
     def _wait_for_the_end(self, jobs: Jobs, job: str, deadline_s: float) -> None:
-        """An end that lasts: not one that a requeue follows."""
+        """An end that lasts: not one that a requeue follows.
+
+        Of an undisturbed training only the weights count: torchrun may wait minutes for a rank that crashed at exit.
+        """
+        if self.scenario.trouble is Trouble.NONE:
+            wait_until(
+                lambda: self._told("finished"), lambda: f"no end: {jobs.output(job)}", deadline_s - time.monotonic()
+            )
+            jobs.cluster.run("scancel", job)
         quiet_since_s: float | None = None
         while quiet_since_s is None or time.monotonic() < quiet_since_s + SETTLE_S:
             ended = jobs.state(job) in ENDED
@@ -76,8 +84,8 @@ class Trial:
     def _events(self) -> list[Event]:
         return read_events(self.folder / "events.jsonl")
 
-    def _stepped(self) -> bool:
-        return any(event.what == "stepped" for event in self._events())
+    def _told(self, what: str) -> bool:
+        return any(event.what == what for event in self._events())
 
     def _committed_step(self) -> int | None:
         """The newest checkpoint of the first attempt, by the manifest; None for who has none."""

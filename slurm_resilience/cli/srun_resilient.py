@@ -158,6 +158,9 @@ def main() -> None:
     except ResilienceError as error:
         click.echo(f"srun-resilient: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:  # a full disk, say, where the attempt's plan is to be written
+        click.echo(f"srun-resilient: {error}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

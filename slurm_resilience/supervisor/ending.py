@@ -7,12 +7,20 @@ do what it says. A requeue done twice is refused by Slurm and harmless.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from slurm_resilience.clock import Clock
-from slurm_resilience.errors import ManifestUnsupported, SlurmError, SlurmRejected, SlurmUnavailable
+from slurm_resilience.errors import (
+    ManifestError,
+    ManifestUnavailable,
+    ManifestUnsupported,
+    SlurmError,
+    SlurmRejected,
+    SlurmUnavailable,
+)
 from slurm_resilience.launch.host_list import expand
 from slurm_resilience.manifest.agent_record import AgentRecord, read_agent_record
 from slurm_resilience.manifest.chain import Attempt, Chain
@@ -137,12 +145,17 @@ class Ending:
             queued_by_slurm=queued,
         )
         ended = self._end_record(attempt, diagnosis, word_for(decision), decision.reason, seen.command_code)
+        finished = isinstance(decision, Finish)
+        return self._until_answered(
+            lambda: self._append_end(attempt, ended, finished), "writing down the end of the attempt"
+        )
+
+    def _append_end(self, attempt: Attempt, ended: AttemptEnded, finished: bool) -> Attempt:
         with self.journal.writing() as writer:
             found = Chain.of(writer.lines()).attempt(attempt.number)
             if found is not None and found.ended is not None:
                 return found  # somebody was faster: one end, one decision
-            finished = [RunFinished(attempt.number)] if isinstance(decision, Finish) else []
-            writer.append(ended, *finished)
+            writer.append(ended, *([RunFinished(attempt.number)] if finished else []))
             written = Chain.of(writer.lines()).attempt(attempt.number)
         assert written is not None
         return written
@@ -183,13 +196,12 @@ class Ending:
 
     def _rank_errors(self, number: int) -> tuple[str, ...]:
         """The last line of each rank's exception, oldest first: the first one to fall is most likely the root."""
-        paths = sorted(self.run.attempt(number).glob("error-rank-*.txt"), key=lambda path: path.stat().st_mtime)
-        words = []
-        for path in paths:
-            lines = path.read_text(errors="replace").strip().splitlines()
-            if lines:
-                words.append(f"{path.stem.removeprefix('error-')}: {lines[-1][:300]}")
-        return tuple(words)
+        found: list[tuple[float, str]] = []
+        for path in self.run.attempt(number).glob("error-rank-*.txt"):
+            with contextlib.suppress(OSError):  # one witness less
+                lines = path.read_text(errors="replace").strip().splitlines() or ["no words"]
+                found.append((path.stat().st_mtime, f"{path.stem.removeprefix('error-')}: {lines[-1][:300]}"))
+        return tuple(words for _, words in sorted(found))
 
     def _ask_slurm(self, attempt: Attempt) -> JobRecord | None:
         """One answer is worth a wait: it decides between requeue and leaving alone. None: there was none in time."""
@@ -201,22 +213,22 @@ class Ending:
             return slurm.job(job)
 
         try:
-            return self._until_answered(ask, "what became of the job")
+            return self._until_answered(ask, "asking Slurm what became of the job")
         except SlurmError as error:
             self.say(f"Slurm's record of job {job} is not to be had: {error}")
             return None
 
     def _until_answered(self, ask: Callable[[], _T], what: str) -> _T:
-        """Ask until the controller answers or `give_up_s` has come; then the last SlurmUnavailable is raised."""
+        """Ask until there is an answer or `give_up_s` has come; then the last ...Unavailable is raised."""
         pause_s, told = FIRST_PAUSE_S, False
         while True:
             try:
                 return ask()
-            except SlurmUnavailable as error:
+            except (SlurmUnavailable, ManifestUnavailable) as error:
                 if self.clock.monotonic_s() + pause_s >= self.give_up_s:
                     raise
                 if not told:
-                    self.say(f"asking Slurm {what}, again until it answers: {error}")
+                    self.say(f"{what}, again until it answers: {error}")
                     told = True
             self.clock.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -225,7 +237,10 @@ class Ending:
         how = self._deed(attempt, decision)
         if how is None:
             return False
-        self.journal.append(DecisionCarriedOut(attempt.number, how))
+        try:
+            self.journal.append(DecisionCarriedOut(attempt.number, how))
+        except ManifestError as error:  # done is done; whoever does it again is refused
+            self.say(f"it is done, but that could not be written down: {error}")
         return True
 
     def _deed(self, attempt: Attempt, decision: Decision) -> str | None:
@@ -246,7 +261,7 @@ class Ending:
             self.say("the decision is a requeue, but there is no Slurm here to carry it out")
             return None
         try:
-            self._until_answered(lambda: slurm.requeue(JobRef(job)), f"to requeue job {job}")
+            self._until_answered(lambda: slurm.requeue(JobRef(job)), f"asking Slurm to requeue job {job}")
         except SlurmRejected as refusal:
             return self._after_refusal(slurm, attempt, JobRef(job), refusal)
         except SlurmError as error:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from slurm_resilience.errors import ManifestUnavailable
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, RankEnd, write_agent_record
 from slurm_resilience.manifest.attempt import begin_attempt
 from slurm_resilience.manifest.chain import Attempt, Chain
-from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.journal import Journal, Writer
 from slurm_resilience.manifest.records import (
     AttemptResumed,
     Cause,
@@ -210,6 +212,23 @@ def test_an_attempt_that_died_without_a_word_is_told_by_the_next(world: World) -
     assert told.ended is not None
     assert told.ended.cause is Cause.NODE_FAILURE
     assert told.carried_out is not None
+
+
+def test_a_journal_on_a_full_disk_is_tried_again_until_it_takes_the_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    writing, refusals = world.journal.writing, [ManifestUnavailable("no space left on device")] * 3
+
+    def full_at_first() -> AbstractContextManager[Writer]:
+        if refusals:
+            raise refusals.pop()
+        return writing()
+
+    monkeypatch.setattr(world.journal, "writing", full_at_first)
+    assert world.ending().conclude(world.number, SEEN).carried_out
+    assert world.slurm.requeued == ["7"]
 
 
 def test_the_node_that_left_no_record_is_named(world: World) -> None:
