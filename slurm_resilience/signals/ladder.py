@@ -92,6 +92,8 @@ def climb(times: SlurmTimes, measured: Measured, asked: Asked) -> Ladder:
         after_warning_s = max(MIN_TIME_S, asked.stop_timeout_s)
     else:
         after_warning_s = max(600.0, 3 * stop_s)
+    # Everything is durable by then: what can't leave in a quarter of the promise must not cost the requeue.
+    leave_s = min(max(0.0, asked.leave_s), max(MIN_TIME_S, times.kill_wait_s / 4))
     lead_s, lead_source = _lead_s(times, measured, asked)
     inversions = []
     if stop_s > after_termination_s:
@@ -112,14 +114,14 @@ def climb(times: SlurmTimes, measured: Measured, asked: Asked) -> Ladder:
         Rung("stop after a warning", after_warning_s, "no deadline is known: at least 600 s, or what you asked"),
         Rung("stop before the end of time", lead_s, lead_source),
         Rung("two steps and a save", stop_s, "measured in this run" if stop_s else "not measured yet"),
-        Rung("leave after the save", asked.leave_s, "what is left of the node's processes is killed then"),
+        Rung("leave after the save", leave_s, "what is left of the node's processes is killed then"),
         Rung("after a peer's failure", asked.peer_failed_s, "nobody to go on with"),
     )
     return Ladder(
         after_termination_s=after_termination_s,
         after_warning_s=after_warning_s,
         stop_before_end_s=lead_s,
-        leave_s=max(0.0, asked.leave_s),
+        leave_s=leave_s,
         peer_failed_s=max(0.0, asked.peer_failed_s),
         shutdown_timeout_s=max(after_termination_s, after_warning_s),
         rungs=rungs,

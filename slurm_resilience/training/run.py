@@ -26,7 +26,7 @@ from slurm_resilience.training.ranks import Ranks, on_rank_zero, open_ranks, ran
 from slurm_resilience.training.resumption import Resumed, Resumption
 from slurm_resilience.training.rhythm import SaveRhythm
 from slurm_resilience.training.saver import Saver
-from slurm_resilience.training.shield import ChildReaper, die_with_parent
+from slurm_resilience.training.shield import ChildReaper, die_with_parent, leave_without_teardown
 from slurm_resilience.training.stop_source import PageStopSource, SignalStopSource, Stopped, StopSource
 from slurm_resilience.training.sweeper import Sweeper
 from slurm_resilience.training.training_state import TrainingState
@@ -195,6 +195,8 @@ class Run:
                 self._say_failed(failure)
                 if self._ranks is not None:
                     self._ranks.close()  # who waits for us must not wait for our process to end
+            if isinstance(error, Stopped) and self._environment.supervised:
+                leave_without_teardown()
             if not isinstance(error, Stopped):  # on the way out of a stop, a second signal must find our handler
                 self._stop.close()
             self._close()

@@ -38,6 +38,11 @@ def test_a_computed_lead_takes_at_most_a_quarter_of_the_time(start: float, lengt
 
 
 @given(times, measured, asked)
+def test_leaving_takes_at_most_a_quarter_of_the_promise(times: SlurmTimes, measured: Measured, asked: Asked) -> None:
+    assert climb(times, measured, asked).leave_s <= max(1.0, times.kill_wait_s / 4)
+
+
+@given(times, measured, asked)
 def test_torchrun_is_never_less_patient_than_we_are(times: SlurmTimes, measured: Measured, asked: Asked) -> None:
     ladder = climb(times, measured, asked)
     assert ladder.shutdown_timeout_s >= ladder.after_termination_s
