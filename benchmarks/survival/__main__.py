@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 from benchmarks.report import progress, surroundings, write_results
@@ -30,22 +31,40 @@ Results = list[tuple[Scenario, list[Outcome]]]
 
 def trials(jobs: Jobs, runs: int, at_once: int) -> Results:
     with ThreadPoolExecutor(at_once) as pool:
-        # The undisturbed runs at the side of the others: nothing depends on when they end.
-        references = {
-            tool: pool.submit(Trial(jobs, Scenario(tool, Trouble.NONE), jobs.folder / f"{tool.name}-NONE").run)
-            for tool in Tool
-        }
-        waiting = [
-            (scenario, [pool.submit(Trial(jobs, scenario, jobs.folder / name).run) for name in names])
-            for scenario in SCENARIOS
-            for names in [[f"{scenario.tool.name}-{scenario.trouble.name}-{run}" for run in range(1, runs + 1)]]
-        ]
-        weights = {tool: reference.result().weights for tool, reference in references.items()}
-        assert None not in weights.values(), "an undisturbed run did not finish"
-        return [
-            (scenario, [_compared(future.result(), weights[scenario.tool]) for future in futures])
-            for scenario, futures in waiting
-        ]
+        try:
+            return _results(jobs, runs, pool)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # those that go on are waited for, no other begins
+            raise
+
+
+def _results(jobs: Jobs, runs: int, pool: Executor) -> Results:
+    free_nodes: SimpleQueue[str] = SimpleQueue()
+    names = jobs.cluster.node_names
+    for first in range(0, len(names), NODES):
+        free_nodes.put(",".join(names[first : first + NODES]))
+
+    def run(trial: Trial) -> Outcome:
+        """On nodes of its own: whoever preempts one trial must not meet another."""
+        nodes = free_nodes.get()
+        try:
+            return trial.run(nodes)
+        finally:
+            free_nodes.put(nodes)
+
+    def begin(scenario: Scenario, name: str) -> Future[Outcome]:
+        return pool.submit(run, Trial(jobs, scenario, jobs.folder / name))
+
+    references = {tool: begin(Scenario(tool, Trouble.NONE), f"{tool.name}-NONE") for tool in Tool}
+    disturbed = [
+        (scenario, [begin(scenario, f"{scenario.tool.name}-{scenario.trouble.name}-{run + 1}") for run in range(runs)])
+        for scenario in SCENARIOS
+    ]
+    weights = {tool: reference.result().weights for tool, reference in references.items()}
+    return [
+        (scenario, [_compared(trial.result(), weights[scenario.tool]) for trial in trials])
+        for scenario, trials in disturbed
+    ]
 
 
 def _compared(outcome: Outcome, reference: str | None) -> Outcome:

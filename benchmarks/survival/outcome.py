@@ -31,7 +31,7 @@ class Outcome:
 
     @property
     def saved_current(self) -> bool:
-        return self.saved_step >= self.last_step
+        return self.saved_step >= self.last_step > 0
 
     @property
     def came_back(self) -> bool:
@@ -70,7 +70,7 @@ def outcome_of(
 def _lives(events: Sequence[Event]) -> list[Sequence[Event]]:
     """One a start of the program: each begins with its word that it began."""
     begun = [number for number, event in enumerate(events) if event.what == "began"]
-    return [events[first:after] for first, after in zip(begun, [*begun[1:], len(events)], strict=True)]
+    return [events[first:after] for first, after in zip(begun, [*begun[1:], len(events)], strict=False)]
 
 
 def _step(event: Event) -> int:

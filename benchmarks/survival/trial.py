@@ -33,8 +33,8 @@ class Trial:
     scenario: Scenario
     folder: Path
 
-    def run(self) -> Outcome:
-        """Raises NeverHappened for a training that doesn't begin, or has no end."""
+    def run(self, nodes: str) -> Outcome:
+        """On these nodes, after a restart too. Raises NeverHappened for what doesn't begin, or has no end."""
         self.folder.mkdir()
         environment = job_environment() | {"BENCH_EVENTS": str(self.folder / "events.jsonl")}
         jobs = dataclasses.replace(self.jobs, folder=self.folder)
@@ -44,10 +44,15 @@ class Trial:
             env=environment,
             nodes=NODES,
             ntasks=NODES,
-            exclusive=True,  # who preempts one of them must not meet another one on its nodes
+            nodelist=nodes,
+            exclusive=True,
             job_name="training",
         )
-        wait_until(lambda: self._told("stepped"), lambda: f"no step of {self.folder.name}: {jobs.output(job)}", BEGIN_S)
+        wait_until(
+            lambda: self._told("stepped") or jobs.state(job) in ENDED,  # a warning may kill it before its first step
+            lambda: f"no step of {self.folder.name}: {jobs.output(job)}",
+            BEGIN_S,
+        )
         if self.scenario.trouble is Trouble.PREEMPTED:
             time.sleep(PREEMPT_AFTER_S)
             jobs.preempt(job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurm_resilience.agent import rank_processes
 from slurm_resilience.agent.child import Child
@@ -50,7 +50,7 @@ class Tools:
 class Loop:
     def __init__(self, rules: Rules, kind: CommandKind, tools: Tools) -> None:
         self.state = State()
-        self._rules = rules
+        self.rules = rules
         self._kind = kind
         self.tools = tools
         self._said_done = False
@@ -66,7 +66,7 @@ class Loop:
         """Return when the command has ended, or was killed as far as that can be done; `state` holds how."""
         self._look()  # the command may have ended before anybody listened for that
         while self.state.code is None and self.state.kill is None:
-            self.hear(next_look_s(self._rules, self.state, self._now()))
+            self.hear(next_look_s(self.rules, self.state, self._now()))
             self._look()
 
     def sweep(self, seconds: float) -> None:
@@ -84,6 +84,8 @@ class Loop:
             self._hear_what_may_have_ended_it()
             self._show(CommandEnded(tools.child.code, self.state.pages if pages is None else pages))
         elif pages is not None:
+            if self.rules.ranks is None:  # torchrun counted them
+                self.rules = replace(self.rules, ranks=rank_processes.local_world_size(pages))
             self._show(RanksSeen(pages))
             self._show(RankLost(rank_processes.lost_rank(self._kind, tools.child.pid, pages)))
         if pages is not None and tools.witness.saw(pages, tools.clock.monotonic_s()):
@@ -98,12 +100,12 @@ class Loop:
         end_s = self.tools.clock.monotonic_s() + LATE_S
         while self.state.stop is None and self.state.kill is None:
             left_s = end_s - self.tools.clock.monotonic_s()
-            if left_s <= 0 or all_done(self.state.pages, self._rules.ranks):
+            if left_s <= 0 or all_done(self.state.pages, self.rules.ranks):
                 return
             self.hear(left_s)
 
     def _show(self, event: Event) -> None:
-        self.state, actions = observe(self._rules, self.state, event, self._now())
+        self.state, actions = observe(self.rules, self.state, event, self._now())
         for action in actions:
             self._do(action)
 
@@ -139,7 +141,7 @@ class Loop:
         return f"{request.because}: asking the ranks to stop, {left}" if fresh else f"the deadline came nearer: {left}"
 
     def _say_when_done(self) -> None:
-        if self._said_done or not all_done(self.state.pages, self._rules.ranks):
+        if self._said_done or not all_done(self.state.pages, self.rules.ranks):
             return
         self._said_done = True
         steps = {page.stopped_after_step for page in self.state.pages if page.stopped_after_step >= 0}

@@ -36,6 +36,8 @@ RECORD_S = 10.0
 """How long the last record may take: after that the supervisor must do without."""
 DEPUTY_S = 60.0
 DEPUTY_LEAST_S = 10.0
+PAGES_FOR_UNKNOWN = 64
+"""Reserved where torchrun counts the ranks; one beyond them makes its page itself, unreserved."""
 SOFTWARE = 70
 """The agent itself failed (EX_SOFTWARE)."""
 
@@ -70,12 +72,17 @@ def rules(plan: Plan) -> Rules:
         forwarding = Forwarding.AS_IT_CAME if plan.kind is CommandKind.TASK else Forwarding.NOT
     return Rules(
         times=plan.times,
-        ranks=1 if plan.kind is CommandKind.TASK else plan.nproc_per_node,
+        ranks=1 if plan.kind is CommandKind.TASK else _number_of_ranks(plan),
         forwarding=forwarding,
         forward_signal=signal_name,
         end_s=plan.end_s,
         stop_before_end_s=plan.stop_before_end_s,
     )
+
+
+def _number_of_ranks(plan: Plan) -> int | None:
+    """None: `gpu`, `cpu` or `auto`, which torchrun counts on the node."""
+    return plan.nproc_per_node if isinstance(plan.nproc_per_node, int) else None
 
 
 def shielded(rules: Rules) -> frozenset[signal.Signals]:
@@ -94,7 +101,8 @@ def run_agent(plan: Plan, here: Place, log: Log) -> int:
     settled = met(plan, here)
     argv = command(settled, here.node_id) if settled is not None else []
     name = folder_name(plan.run_id, plan.attempt, here.node_id, here.local_task)
-    local_ranks = range(plan.nproc_per_node) if here.local_task is None else [here.local_task]
+    pages = _number_of_ranks(plan) or PAGES_FOR_UNKNOWN
+    local_ranks = range(pages) if here.local_task is None else [here.local_task]
     obeyed = rules(plan)
     runtime = make_runtime_folder(Path(plan.runtime_parent), name, local_ranks, log)
     marker = f"{plan.run_id}.{plan.attempt}.{here.slot}.{secrets.token_hex(8)}"
@@ -149,7 +157,7 @@ def _work(plan: Plan, obeyed: Rules, loop: Loop, argv: list[str], variables: dic
     if failure is not None:
         return not_started(failure)
     loop.run()
-    verdict = judge(loop.state, obeyed.ranks)
+    verdict = judge(loop.state, loop.rules.ranks)
     loop.sweep(_leave_s(plan, verdict, loop, tools.clock.monotonic_s()))
     return verdict
 

@@ -56,6 +56,16 @@ def _is_rank(pid: int) -> bool:
     return any(variable.startswith(b"LOCAL_RANK=") for variable in variables(pid))
 
 
+def local_world_size(pages: tuple[RankPage, ...]) -> int | None:
+    """How many ranks torchrun has started on this node, as it told one of them; None: none of them can be asked."""
+    for page in pages:
+        for variable in variables(page.pid):
+            name, _, value = variable.partition(b"=")
+            if name == b"LOCAL_WORLD_SIZE" and value.isdigit():
+                return int(value)
+    return None
+
+
 def lost_rank(kind: CommandKind, command: int, pages: tuple[RankPage, ...]) -> str | None:
     """A rank that is dead while its launcher does nothing about it.
 

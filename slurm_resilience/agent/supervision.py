@@ -53,8 +53,8 @@ class Rules:
     """What the plan says, in numbers."""
 
     times: StopTimes
-    ranks: int
-    """How many ranks this agent has, if they use our library."""
+    ranks: int | None
+    """How many ranks this agent has, if they use our library; None: only they can say, once they run."""
     forwarding: Forwarding
     forward_signal: str | None
     end_s: float | None
@@ -104,9 +104,9 @@ class KillTree:
 Action = ShowStop | Forward | KillTree
 
 
-def all_done(pages: tuple[RankPage, ...], ranks: int) -> bool:
-    """Whether every rank of this agent said that it stopped or finished."""
-    return len(pages) >= ranks and all(page.phase in _DONE for page in pages)
+def all_done(pages: tuple[RankPage, ...], ranks: int | None) -> bool:
+    """Whether every rank of this agent said that it stopped or finished: not while their number is unknown."""
+    return ranks is not None and len(pages) >= ranks and all(page.phase in _DONE for page in pages)
 
 
 def observe(rules: Rules, state: State, event: Event, now: Moment) -> tuple[State, tuple[Action, ...]]:

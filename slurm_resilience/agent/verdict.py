@@ -21,7 +21,7 @@ class Verdict:
     why: str | None
 
 
-def judge(state: State, ranks: int) -> Verdict:
+def judge(state: State, ranks: int | None) -> Verdict:
     """The verdict on a command that has ended, by itself or by us."""
     if all_done(state.pages, ranks):
         return _done(state)

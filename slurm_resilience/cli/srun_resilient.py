@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slurm_resilience import __version__
-from slurm_resilience.errors import ResilienceError
+from slurm_resilience.errors import EXIT_CONFIGURATION, ConfigurationError, ResilienceError
 from slurm_resilience.launch.srun_options import split
 
 if TYPE_CHECKING:  # the supervisor is loaded once the command line is known to be right
@@ -73,6 +73,7 @@ def command(words: tuple[str, ...], **options: Any) -> None:
     sys.exit(_supervise(words, options))
 
 
+_ABOUT_US = ("-h", "--help", "-V", "--version")
 OURS = frozenset(name[2:] for option in command.params if isinstance(option, click.Option) for name in option.opts)
 WITH_VALUE = frozenset(
     name[2:]
@@ -111,8 +112,6 @@ def _signal_name(text: str | None) -> str | None:
     """`USR1`, `SIGUSR1` and `usr1` are the same. Raises ConfigurationError for what is no signal."""
     import signal
 
-    from slurm_resilience.errors import ConfigurationError
-
     if text is None:
         return None
     name = text.upper().removeprefix("SIG")
@@ -132,7 +131,8 @@ def _supervise(words: tuple[str, ...], options: dict[str, Any]) -> int:
         environment["SLURM_RESILIENCE_FROM_SCRATCH"] = "yes"
     supervisor = supervisor_for(
         _request(words, options),
-        job_facts(environment),
+        # Whoever asks for local mode may stand in a step: an interactive `srun --pty bash`, say.
+        job_facts(environment) if options["mode"] != "local" else None,
         CommandLineSlurm(environment=environment),
         clock=SystemClock(),
         environment=environment,
@@ -147,20 +147,35 @@ def _supervise(words: tuple[str, ...], options: dict[str, Any]) -> int:
 
 def main() -> None:
     """The console script. Our options are picked out from among srun's; a user's error leaves as one sentence."""
-    words = sys.argv[1:]
     try:
-        if words and words[-1] not in ("-h", "--help", "-V", "--version"):
-            line = split(words, also_with_value=WITH_VALUE)
-            ours = [word for option in line.options if option.name in OURS for word in option.words]
-            theirs = line.without(OURS)
-            words = [*ours, "--", *theirs.words_without(), "--", *theirs.command]
-        command.main(args=words, prog_name="srun-resilient")
+        command.main(args=_sorted_out(sys.argv[1:]), prog_name="srun-resilient", standalone_mode=False)
     except ResilienceError as error:
-        click.echo(f"srun-resilient: {error}", err=True)
-        sys.exit(error.exit_code)
+        _leave_with(str(error), error.exit_code)
+    except click.ClickException as error:
+        _leave_with(error.format_message(), EXIT_CONFIGURATION)  # click's own 2 could be the command's
     except OSError as error:  # a full disk, say, where the attempt's plan is to be written
-        click.echo(f"srun-resilient: {error}", err=True)
-        sys.exit(1)
+        _leave_with(str(error), 1)
+
+
+def _sorted_out(words: list[str]) -> list[str]:
+    """Our options, then srun's and the command, as click is to see them."""
+    try:
+        line = split(words, also_with_value=WITH_VALUE)
+    except ConfigurationError:
+        if words and words[-1] in _ABOUT_US:
+            return words[-1:]
+        raise
+    for option in line.options:  # not in the command: `train.py --help` is for train.py
+        if option.words[0] in _ABOUT_US:
+            return [option.words[0]]
+    ours = [word for option in line.options if option.name in OURS for word in option.words]
+    theirs = line.without(OURS)
+    return [*ours, "--", *theirs.words_without(), "--", *theirs.command]
+
+
+def _leave_with(sentence: str, code: int) -> None:
+    click.echo(f"srun-resilient: {sentence}", err=True)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

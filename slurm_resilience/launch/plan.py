@@ -55,7 +55,8 @@ class Plan:
     python: str
     """The interpreter that runs torchrun."""
     nodes: int
-    nproc_per_node: int
+    nproc_per_node: int | str
+    """Of TORCHRUN, as torchrun takes it: a number, or `gpu`, `cpu`, `auto`, which only the node can count."""
     rendezvous: Rendezvous | None
     local_addr: str | None
     interface: str | None

@@ -68,7 +68,10 @@ def _take_over(words: Sequence[str], python: str | None) -> TrainingCommand:
             kept += [word] if equals else [word, value]
     if not rest:
         raise ConfigurationError("torchrun is given no script to run")
-    if int(ours.get("max-restarts", "0") or 0) > 0:
+    restarts = ours.get("max-restarts", "0")
+    if not restarts.isdigit():
+        raise ConfigurationError(f"torchrun's --max-restarts={restarts}: not a number")
+    if int(restarts) > 0:
         raise ConfigurationError(
             "torchrun's --max-restarts hides crashes from the run's journal: leave it out, srun-resilient starts again"
         )

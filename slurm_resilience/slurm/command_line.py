@@ -48,6 +48,8 @@ _SILENCE = (
 _NOT_KNOWN = ("invalid job id",)
 _COMPLETING_COMPACT = "CG"
 _WAITING = ("REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
+_ALIVE = ("CONFIGURING", "RESIZING", "SIGNALING", "STOPPED")
+"""What squeue may say instead of RUNNING: the job has its nodes."""
 
 Runner = Callable[..., Completed]
 
@@ -155,13 +157,10 @@ def _record(job: JobRef, lines: list[str]) -> JobRecord:
         at += width
     word = values["State"].split()[0] if values["State"] else ""
     completing = values["StateCompact"] == _COMPLETING_COMPACT or word == "COMPLETING"
-    try:
-        state = JobState(word)
-    except ValueError:
-        state = JobState.PENDING if word in _WAITING else JobState.UNKNOWN
     restarts = values["RestartCnt"]
     if not restarts.isdigit():
         raise SlurmUnparsable(f"squeue's answer about job {job} has no restart count: {line.strip()[:200]!r}")
+    state = _state(word)
     exit_code, exit_signal = _exit(values["exit_code"])
     return JobRecord(
         job=job,
@@ -183,6 +182,15 @@ def _record(job: JobRef, lines: list[str]) -> JobRecord:
     )
 
 
+def _state(word: str) -> JobState:
+    if word in _ALIVE:
+        return JobState.RUNNING
+    try:
+        return JobState(word)
+    except ValueError:
+        return JobState.PENDING if word in _WAITING else JobState.UNKNOWN
+
+
 def _time(text: str) -> float | None:
     """Local time as Slurm prints it; None for N/A, NONE, Unknown."""
     try:
@@ -192,7 +200,10 @@ def _time(text: str) -> float | None:
 
 
 def _exit(text: str) -> tuple[int | None, int | None]:
+    """Exit code and signal. squeue prints the status of wait(2) as a number (22.05: 768 for a 3), scontrol `3:0`."""
     code, colon, number = text.partition(":")
     if colon and code.isdigit() and number.isdigit():
         return int(code), int(number)
+    if text.isdigit():
+        return int(text) >> 8, int(text) & 0x7F
     return None, None

@@ -7,10 +7,9 @@ do what it says. A requeue done twice is refused by Slurm and harmless.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, Union
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.errors import (
@@ -21,8 +20,6 @@ from slurm_resilience.errors import (
     SlurmRejected,
     SlurmUnavailable,
 )
-from slurm_resilience.launch.host_list import expand
-from slurm_resilience.manifest.agent_record import AgentRecord, read_agent_record
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import AttemptEnded, Cause, DecisionCarriedOut, RunFinished
@@ -41,6 +38,7 @@ from slurm_resilience.requeue.decision import (
 )
 from slurm_resilience.requeue.history import history_with
 from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClient
+from slurm_resilience.supervisor.witnesses import agent_records, rank_errors, unheard
 from slurm_resilience.triage.diagnosis import Diagnosis, Evidence, diagnose
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
@@ -63,12 +61,34 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Done:
+    """The decision is carried out."""
+
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """The decision stands in the journal, and nobody has carried it out."""
+
+    why: str
+    final: bool
+    """Slurm has said no; otherwise it did not answer in time, and somebody else may do it."""
+
+
+Outcome = Union[Done, NotDone]
+
+
+@dataclass(frozen=True, slots=True)
 class Conclusion:
     decision: Decision
     cause: Cause
     because: str
-    carried_out: bool
-    """False: Slurm did not answer in time; the journal says what is to be done."""
+    outcome: Outcome
+
+    @property
+    def carried_out(self) -> bool:
+        return isinstance(self.outcome, Done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +116,9 @@ class Ending:
         assert attempt.ended is not None
         decision = _decision_of(attempt.ended)
         if attempt.carried_out is not None:
-            return Conclusion(decision, attempt.ended.cause, attempt.ended.because, carried_out=True)
-        done = self._carry_out(attempt, decision)
+            done: Outcome = Done(attempt.carried_out.how)
+        else:
+            done = self._carry_out(attempt, decision)
         return Conclusion(decision, attempt.ended.cause, attempt.ended.because, done)
 
     def tell_past(self, successor: int) -> None:
@@ -109,7 +130,7 @@ class Ending:
                 continue
             past, now = attempt.started, newer.started
             anew = past.job is not None and past.job == now.job and (now.restart_count or 0) > (past.restart_count or 0)
-            seen = Seen(None, (), True, len(self._agents(attempt.number)), None, restarted_by_slurm=anew)
+            seen = Seen(None, (), True, 0, None, restarted_by_slurm=anew)  # 0: not known any more
             evidence = self._evidence(chain, attempt, seen, None)
             diagnosis = diagnose(replace(evidence, fenced=False))
             reason = f"attempt {successor} goes on with it"
@@ -120,7 +141,12 @@ class Ending:
     def _end_record(
         self, attempt: Attempt, diagnosis: Diagnosis, decision: str, reason: str, code: int | None
     ) -> AttemptEnded:
-        steps = [rank.step for agent in self._agents(attempt.number) for rank in agent.ranks if rank.step >= 0]
+        steps = [
+            rank.step
+            for agent in agent_records(self.run, attempt.number, self.say)
+            for rank in agent.ranks
+            if rank.step >= 0
+        ]
         return AttemptEnded(
             attempt=attempt.number,
             cause=diagnosis.cause,
@@ -162,12 +188,12 @@ class Ending:
 
     def _evidence(self, chain: Chain, attempt: Attempt, seen: Seen, record: JobRecord | None) -> Evidence:
         newest = chain.newest_attempt
-        agents = self._agents(attempt.number)
+        agents = agent_records(self.run, attempt.number, self.say)
         return Evidence(
             training_finished=chain.finished,
             agents=tuple(agents),
             agents_expected=seen.agents_expected,
-            unheard=_unheard(attempt, agents, seen.agents_expected),
+            unheard=unheard(attempt, agents, seen.agents_expected),
             command_code=seen.command_code,
             supervisor_signals=seen.supervisor_signals,
             supervisor_died=seen.supervisor_died,
@@ -178,30 +204,9 @@ class Ending:
             restarts_at_start=attempt.started.restart_count or 0,
             end_s=seen.end_s,
             now_s=self.clock.now_s(),
-            rank_errors=self._rank_errors(attempt.number),
+            rank_errors=rank_errors(self.run, attempt.number),
             fenced=newest is not None and newest.number > attempt.number,
         )
-
-    def _agents(self, number: int) -> list[AgentRecord]:
-        found = []
-        for path in self.run.agent_records(number):
-            try:
-                record = read_agent_record(path)
-            except ManifestUnsupported as error:
-                self.say(str(error))
-                continue
-            if record is not None:
-                found.append(record)
-        return found
-
-    def _rank_errors(self, number: int) -> tuple[str, ...]:
-        """The last line of each rank's exception, oldest first: the first one to fall is most likely the root."""
-        found: list[tuple[float, str]] = []
-        for path in self.run.attempt(number).glob("error-rank-*.txt"):
-            with contextlib.suppress(OSError):  # one witness less
-                lines = path.read_text(errors="replace").strip().splitlines() or ["no words"]
-                found.append((path.stat().st_mtime, f"{path.stem.removeprefix('error-')}: {lines[-1][:300]}"))
-        return tuple(words for _, words in sorted(found))
 
     def _ask_slurm(self, attempt: Attempt) -> JobRecord | None:
         """One answer is worth a wait: it decides between requeue and leaving alone. None: there was none in time."""
@@ -233,61 +238,46 @@ class Ending:
             self.clock.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    def _carry_out(self, attempt: Attempt, decision: Decision) -> bool:
-        how = self._deed(attempt, decision)
-        if how is None:
-            return False
-        try:
-            self.journal.append(DecisionCarriedOut(attempt.number, how))
-        except ManifestError as error:  # done is done; whoever does it again is refused
-            self.say(f"it is done, but that could not be written down: {error}")
-        return True
+    def _carry_out(self, attempt: Attempt, decision: Decision) -> Outcome:
+        outcome = self._requeue(attempt) if isinstance(decision, Requeue) else _without_a_deed(decision)
+        if isinstance(outcome, Done):
+            try:
+                self.journal.append(DecisionCarriedOut(attempt.number, outcome.how))
+            except ManifestError as error:  # done is done; whoever does it again is refused
+                self.say(f"it is done, but that could not be written down: {error}")
+        return outcome
 
-    def _deed(self, attempt: Attempt, decision: Decision) -> str | None:
-        match decision:
-            case Requeue():
-                return self._requeue(attempt)
-            case AlreadyQueued():
-                return "Slurm had queued the job again by itself"
-            case Restart():
-                return "the supervisor starts the next attempt itself"
-            case Finish() | Stop():
-                return "nothing to do"
-
-    def _requeue(self, attempt: Attempt) -> str | None:
-        """How it went; None: no answer, the decision stands in the journal for whoever comes next."""
+    def _requeue(self, attempt: Attempt) -> Outcome:
         slurm, job = self.slurm, attempt.started.job
         if slurm is None or job is None:
-            self.say("the decision is a requeue, but there is no Slurm here to carry it out")
-            return None
+            return NotDone("there is no Slurm here to carry it out", final=False)
         try:
             self._until_answered(lambda: slurm.requeue(JobRef(job)), f"asking Slurm to requeue job {job}")
         except SlurmRejected as refusal:
             return self._after_refusal(slurm, attempt, JobRef(job), refusal)
         except SlurmError as error:
-            self.say(f"job {job} could not be requeued: {error}; `slurm-resilience resume {self.run.path}` does it")
-            return None
-        return f"scontrol requeue {job}"
+            return NotDone(f"{error}; `slurm-resilience resume {self.run.path}` does it", final=False)
+        return Done(f"scontrol requeue {job}")
 
-    def _after_refusal(self, slurm: SlurmClient, attempt: Attempt, job: JobRef, refusal: SlurmRejected) -> str | None:
+    def _after_refusal(self, slurm: SlurmClient, attempt: Attempt, job: JobRef, refusal: SlurmRejected) -> Outcome:
         """A refusal is harmless where the job is queued already, and Slurm's word where it isn't."""
         try:
             record = slurm.job(job)
         except SlurmError:
             record = None
         if record is not None and record.restarts > (attempt.started.restart_count or 0):
-            return "somebody had queued the job again before us"
-        self.say(f"{refusal}; to go on, submit the job again")
-        return None
+            return Done("somebody had queued the job again before us")
+        return NotDone(f"{refusal}; to go on, submit the job again", final=True)
 
 
-def _unheard(attempt: Attempt, agents: list[AgentRecord], expected: int) -> tuple[str, ...]:
-    """The nodes without a record, where it is clear which ones took part: those of a step on all nodes of the job."""
-    if len(agents) >= expected or not attempt.started.nodes:
-        return ()
-    nodes = expand(attempt.started.nodes)
-    heard = {agent.host for agent in agents}
-    return tuple(node for node in nodes if node not in heard) if len(nodes) == expected else ()
+def _without_a_deed(decision: Finish | Restart | AlreadyQueued | Stop) -> Done:
+    match decision:
+        case AlreadyQueued():
+            return Done("Slurm had queued the job again by itself")
+        case Restart():
+            return Done("the supervisor starts the next attempt itself")
+        case Finish() | Stop():
+            return Done("nothing to do")
 
 
 def _decision_of(ended: AttemptEnded) -> Decision:

@@ -7,6 +7,8 @@ import select
 import signal
 import socket
 
+from slurm_resilience.clock import Clock
+
 HEARD = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -50,6 +52,15 @@ class Notices:
         except BlockingIOError:
             return []
         return [signal.Signals(number) for number in numbers]
+
+    def pause(self, seconds: float, clock: Clock) -> list[signal.Signals]:
+        """As `wait`, but the end of a child is no reason to go on."""
+        until_s = clock.monotonic_s() + seconds
+        while True:
+            left_s = until_s - clock.monotonic_s()
+            heard: list[signal.Signals] = [number for number in self.wait(left_s) if number is not signal.SIGCHLD]
+            if heard or left_s <= 0:
+                return heard
 
 
 def default_signals_in_child() -> None:

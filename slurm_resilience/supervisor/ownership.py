@@ -7,7 +7,7 @@ from slurm_resilience.manifest.lease import Owner
 from slurm_resilience.process_identity import Liveness
 from slurm_resilience.slurm.client import JobRef, JobState, SlurmClient
 
-_OVER = (
+OVER = (
     JobState.COMPLETED,
     JobState.CANCELLED,
     JobState.FAILED,
@@ -16,6 +16,7 @@ _OVER = (
     JobState.BOOT_FAIL,
     JobState.DEADLINE,
     JobState.OUT_OF_MEMORY,
+    JobState.PREEMPTED,  # for good: one that goes on is pending
 )
 
 
@@ -38,6 +39,6 @@ def liveness_by_slurm(slurm: SlurmClient | None, owner: Owner, cluster: str | No
         return Liveness.GONE
     if record.restarts > (owner.restart_count or 0) and not record.completing:
         return Liveness.GONE  # queued again, and nothing of it runs any more
-    if record.state in _OVER and not record.completing:
+    if record.state in OVER and not record.completing:
         return Liveness.GONE
     return Liveness.ALIVE if record.state in (JobState.RUNNING, JobState.SUSPENDED) else unproven

@@ -108,7 +108,7 @@ def prepare(
         argv=request.command.argv,
         python=request.command.python or sys.executable,
         nodes=shape.nodes,
-        nproc_per_node=shape.nproc_per_node or 0,
+        nproc_per_node=shape.nproc_per_node,
         rendezvous=None,
         local_addr=request.local_addr,
         interface=request.interface,

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.durable_file import replace_durably
-from slurm_resilience.errors import CommandMissing, ManifestUnsupported
-from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, read_agent_record
+from slurm_resilience.errors import CommandMissing
+from slurm_resilience.manifest.agent_record import AgentRecord, Outcome
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.ladder import LAST_WORDS_S
 from slurm_resilience.signals.stop_request import StopReason
 from slurm_resilience.supervisor.notices import Notices, default_signals_in_child
+from slurm_resilience.supervisor.witnesses import agent_records
 
 TICK_S = 0.25
 LOOK_AT_RECORDS_S = 1.0
@@ -47,6 +48,8 @@ class StepWatch:
     kill_wait_s: float
     owner_by_person: bool
     """Whether a SIGTERM to us is a person's word (a login node, local mode) and not Slurm's."""
+    second_interrupt: signal.Signals
+    """What ends the child at once: srun makes SIGKILL for its tasks of a SIGTERM, a node agent would only ask."""
     say: Callable[[str], None]
     preempting: Callable[[], bool]
     """Asks Slurm whether the job is being preempted; False where it doesn't answer."""
@@ -56,7 +59,8 @@ class StepWatch:
     _must_leave_s: float | None = None
     _interrupts: int = 0
 
-    def watch(self, notices: Notices) -> StepEnd:
+    def watch(self, notices: Notices, heard: Sequence[signal.Signals] = ()) -> StepEnd:
+        """`heard`: signals that came before and are meant for this step too. Raises CommandMissing."""
         try:
             child = subprocess.Popen(
                 list(self.argv),
@@ -66,6 +70,8 @@ class StepWatch:
             )
         except FileNotFoundError as error:
             raise CommandMissing(f"there is no program {self.argv[0]!r} here") from error
+        for number in heard:
+            self._hear(number, child)
         look_s = self.clock.monotonic_s()
         while True:
             for number in notices.wait(TICK_S):
@@ -86,15 +92,7 @@ class StepWatch:
         return StepEnd(code, tuple(self._signals), self._must_leave_s, self._in_grace is True)
 
     def records(self) -> list[AgentRecord]:
-        found = []
-        for path in self.run.agent_records(self.attempt):
-            try:
-                record = read_agent_record(path)
-            except ManifestUnsupported:
-                record = None
-            if record is not None:
-                found.append(record)
-        return found
+        return agent_records(self.run, self.attempt, self.say)
 
     def _hear(self, number: signal.Signals, child: subprocess.Popen[bytes]) -> None:
         if number is signal.SIGCHLD:
@@ -104,7 +102,7 @@ class StepWatch:
             self._interrupts += 1
             if self._interrupts > 1:
                 self.say("second interrupt: ending the training at once")
-                child.terminate()  # a person's word; srun makes SIGKILL for the tasks of it
+                child.send_signal(self.second_interrupt)  # a person's word
                 return
         if number in (signal.SIGINT, signal.SIGHUP) or (self.owner_by_person and number is signal.SIGTERM):
             self._order(StopReason.OPERATOR, f"{number.name} to srun-resilient", None)
@@ -141,7 +139,7 @@ class StepWatch:
 
     def _wait_for_agents(self, notices: Notices, child: subprocess.Popen[bytes]) -> None:
         """srun may be killed while its agents still save: what they are about to write is evidence worth a wait."""
-        if child.returncode is None or child.returncode >= 0:
+        if child.returncode is None or child.returncode >= 0 or self._interrupts > 1:
             return
         deadline_s = self.clock.monotonic_s() + AGENTS_AFTER_SRUN_S
         if self._must_leave_s is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from slurm_resilience.clock import Clock
 from slurm_resilience.durable_file import make_directory_durably
 from slurm_resilience.errors import (
     EXIT_FINISHED,
-    EXIT_OWNED,
     EXIT_WILL_GO_ON,
     EXIT_WILL_NOT_GO_ON,
     ConfigurationError,
+    ManifestUnavailable,
     SlurmError,
 )
 from slurm_resilience.launch.plan import write_plan
@@ -30,14 +31,16 @@ from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Re
 from slurm_resilience.signals.ladder import LAST_WORDS_S
 from slurm_resilience.slurm.client import SlurmClient
 from slurm_resilience.slurm.facts import JobFacts
-from slurm_resilience.supervisor.ending import Conclusion, Ending, Seen
+from slurm_resilience.supervisor.ending import Ending, NotDone, Seen
 from slurm_resilience.supervisor.notices import Notices
 from slurm_resilience.supervisor.ownership import liveness_by_slurm
+from slurm_resilience.supervisor.past import Past
 from slurm_resilience.supervisor.preparation import Granted, Prepared, ask_what_is_granted, make_ladder, prepare
 from slurm_resilience.supervisor.request import Request
 from slurm_resilience.supervisor.step import StepEnd, StepWatch
 from slurm_resilience.supervisor.surroundings import (
     Mode,
+    Shape,
     choose_mode,
     choose_shape,
     default_run_directory,
@@ -60,6 +63,7 @@ def say(text: str) -> None:
 class Supervisor:
     request: Request
     mode: Mode
+    shape: Shape
     facts: JobFacts | None
     slurm: SlurmClient | None
     """None in local mode."""
@@ -79,13 +83,15 @@ class Supervisor:
                 return EXIT_FINISHED
         run_id = journal.create(self.run.path.name)
         with Notices() as notices:
+            heard: list[signal.Signals] | None = None
             while True:
                 granted = self._ask()
-                number, conclusion = self._attempt(journal, run_id, granted, notices)
-                if not isinstance(conclusion.decision, Restart):
-                    return self._leave(number, conclusion, granted)
-                self.say(f"attempt {number} ended: {conclusion.because}; starting again in place")
-                notices.wait(PAUSE_BEFORE_RESTART_S)
+                past = self._attempt(journal, run_id, granted, notices, heard)
+                if not isinstance(past.conclusion.decision, Restart):
+                    return self._leave(past, granted)
+                self.say(f"attempt {past.number} ended: {past.conclusion.because}; starting again in place")
+                # Who interrupts us between two attempts means the run: the next one is told.
+                heard = notices.pause(PAUSE_BEFORE_RESTART_S, self.clock)
 
     def describe(self) -> list[str]:
         """What would be done, line by line; nothing is written or started."""
@@ -106,7 +112,10 @@ class Supervisor:
     def _ask(self) -> Granted:
         return ask_what_is_granted(self.slurm, self.facts, self.request, self.clock.now_s(), self.say)
 
-    def _attempt(self, journal: Journal, run_id: RunId, granted: Granted, notices: Notices) -> tuple[int, Conclusion]:
+    def _attempt(
+        self, journal: Journal, run_id: RunId, granted: Granted, notices: Notices, heard: list[signal.Signals] | None
+    ) -> Past:
+        """`heard`: what came since the attempt before; None where this is our first."""
         number = begin_attempt(
             self.run,
             mode=self.mode.value,
@@ -127,19 +136,27 @@ class Supervisor:
         for sentence in make_ladder(granted, chain, self.request).inversions:
             self.say(f"warning: {sentence}")
         prepared = self._prepare(number, run_id, granted, chain)
-        make_directory_durably(self.run.attempt(number))
-        write_plan(self.run.plan(number), prepared.plan)
-        self.run.stop_file.unlink(missing_ok=True)  # a person's word to an earlier attempt; starting again outranks it
+        self._write_plan(number, prepared, forget_stop=heard is None)
         since = f"step {chain.next_step}" if chain.ever_had_checkpoint else "the beginning"
         self.say(f"attempt {number} of run {self.run.path} ({self.mode.value}), from {since}")
         if granted.record is not None and granted.record.preempted_s is not None:
             end = StepEnd(None, (), None, in_grace=True)  # a step that starts in the grace is never told of it
         else:
-            end = self._watch(number, prepared, granted).watch(notices)
+            end = self._watch(number, prepared, granted).watch(notices, heard or ())
         seen = Seen(end.code, end.signals, False, prepared.plan.tasks, granted.times.end_s, end.in_grace)
         conclusion = self._ending(journal, may_requeue, self._give_up_s(end)).conclude(number, seen)
         release(self.run, number, journal=journal)
-        return number, conclusion
+        return Past(number, conclusion, end.code, way_on(self.mode, conclusion.cause, may_requeue=may_requeue))
+
+    def _write_plan(self, number: int, prepared: Prepared, *, forget_stop: bool) -> None:
+        try:
+            make_directory_durably(self.run.attempt(number))
+            write_plan(self.run.plan(number), prepared.plan)
+            if forget_stop:  # a person's word to an earlier attempt: starting again by hand, or by Slurm, outranks it
+                self.run.stop_file.unlink(missing_ok=True)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ManifestUnavailable(f"attempt {number} of run {self.run.path} can't be prepared: {why}") from error
 
     def _watch(self, number: int, prepared: Prepared, granted: Granted) -> StepWatch:
         return StepWatch(
@@ -150,6 +167,7 @@ class Supervisor:
             self.clock,
             granted.times.kill_wait_s,
             self.mode in (Mode.LOCAL, Mode.LOGIN),
+            signal.SIGKILL if self.mode is Mode.LOCAL else signal.SIGTERM,
             self.say,
             self._preempting,
         )
@@ -186,7 +204,7 @@ class Supervisor:
         return prepare(
             self.request,
             self.mode,
-            choose_shape(self.request, self.facts, self.mode),
+            self.shape,
             make_ladder(granted, chain, self.request),
             granted,
             run=self.run.path,
@@ -207,14 +225,17 @@ class Supervisor:
             "name this one's directory with --run-dir, or give that one to go on with it"
         )
 
-    def _leave(self, number: int, conclusion: Conclusion, granted: Granted) -> int:
-        decision, because = conclusion.decision, conclusion.because
-        match decision:
+    def _leave(self, past: Past, granted: Granted) -> int:
+        number, conclusion = past.number, past.conclusion
+        because = conclusion.because
+        match conclusion.decision:
             case Finish():
                 self.say(f"the run is finished: {because}")
                 return EXIT_FINISHED
-            case Requeue() if not conclusion.carried_out:
-                self.say(f"attempt {number} ended: {because}; Slurm does not answer, the requeue is still to be done")
+            case Requeue() if isinstance(conclusion.outcome, NotDone):
+                self.say(f"attempt {number} ended: {because}; it is not queued again: {conclusion.outcome.why}")
+                if conclusion.outcome.final:
+                    return EXIT_WILL_NOT_GO_ON
                 return granted.requeue_exit[0] if granted.requeue_exit else EXIT_WILL_GO_ON
             case Requeue():
                 self.say(f"attempt {number} ended: {because}; the job is queued again")
@@ -226,7 +247,7 @@ class Supervisor:
                 return EXIT_WILL_GO_ON
             case Stop(reason):
                 self.say(f"attempt {number} ended and the run will not go on by itself: {reason}")
-                return EXIT_OWNED if conclusion.cause is Cause.FENCED else EXIT_WILL_NOT_GO_ON
+                return past.exit_code_of_a_stop
 
 
 def supervisor_for(
@@ -241,10 +262,12 @@ def supervisor_for(
     """Where we are decides what we may ask. Raises ConfigurationError."""
     mode = choose_mode(request, facts, srun_found=shutil.which("srun") is not None)
     local = mode is Mode.LOCAL
+    shape = choose_shape(request, None if local else facts, mode)  # a mistake in it is told before a run begins
     folder = request.run_dir or default_run_directory(request, None if local else facts, working_directory)
     return Supervisor(
         request,
         mode,
+        shape,
         None if local else facts,
         None if local else slurm,
         clock,

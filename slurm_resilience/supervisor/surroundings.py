@@ -49,7 +49,9 @@ def way_on(mode: Mode, cause: Cause, *, may_requeue: bool) -> Way:
         case Mode.LOCAL:
             return Way.NONE if cause in (Cause.PREEMPTED, Cause.TIME_LIMIT, Cause.WARNED) else Way.IN_PLACE
         case Mode.LOGIN:
-            return Way.IN_PLACE
+            # Whether srun's own job was preempted or cancelled by its owner can't be told from here.
+            ending = cause in (Cause.PREEMPTED, Cause.TIME_LIMIT, Cause.WARNED)
+            return Way.NONE if ending else Way.IN_PLACE
         case Mode.ALLOCATION:
             ending = cause in (Cause.PREEMPTED, Cause.TIME_LIMIT, Cause.NODE_FAILURE)
             return Way.NONE if ending else Way.IN_PLACE
@@ -74,8 +76,8 @@ class Shape:
     """How many nodes, and how many ranks on each."""
 
     nodes: int
-    nproc_per_node: int | None
-    """None: as many as the node has GPUs, which only the node can say."""
+    nproc_per_node: int | str
+    """A number, or torchrun's `gpu`, `cpu` or `auto`: only the node can count those."""
     cpus_per_task: int | None
     tasks: int | None = None
     """How many tasks the job's environment asks for; of a plain command only."""
@@ -93,7 +95,7 @@ def choose_shape(request: Request, facts: JobFacts | None, mode: Mode) -> Shape:
         if word.isdigit() and int(word) > 0:
             return Shape(nodes, int(word), cpus)
         if word in ("gpu", "auto", "cpu"):
-            return Shape(nodes, None, cpus)
+            return Shape(nodes, word, cpus)
         raise ConfigurationError(f"--nproc-per-node={word}: not a number of ranks, nor gpu, cpu or auto")
     if facts is not None and facts.gpus_per_node:
         return Shape(nodes, facts.gpus_per_node, cpus)

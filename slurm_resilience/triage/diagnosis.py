@@ -121,6 +121,8 @@ def _by_stop(evidence: Evidence) -> tuple[Cause, str] | None:
         return Cause.FENCED, "a newer attempt of the run has started"
     if "OPERATOR" in reasons:
         return Cause.OPERATOR_STOP, words or "somebody asked the run to stop"
+    if "SIGINT" in evidence.supervisor_signals:  # whether or not an agent lived to write down that it was told
+        return Cause.OPERATOR_STOP, "SIGINT to srun-resilient"
     if "TIME_LIMIT" in reasons:
         return Cause.TIME_LIMIT, words or "the job's time was nearly over"
     heard_termination = "TERMINATION" in reasons or "SIGTERM" in evidence.supervisor_signals
@@ -163,7 +165,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     everybody_finished = (
         len(evidence.agents) == evidence.agents_expected > 0
         and all(agent.outcome is Outcome.FINISHED for agent in evidence.agents)
-        and evidence.command_code == 0
+        and evidence.command_code in (0, None)  # None: nobody was there any more to see srun leave
     )
     if evidence.training_finished:
         return Diagnosis(Cause.FINISHED, "the training came to its own end", witnesses)

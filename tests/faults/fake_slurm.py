@@ -50,6 +50,7 @@ class FakeSlurm:
     answer_lost: bool = False
     """The next requeue is done, but its answer doesn't arrive."""
     requeued: list[str] = field(default_factory=list)
+    _queued_again: dict[str, int] = field(default_factory=dict)
 
     def job(self, job: JobRef) -> JobRecord | None:
         self._answer()
@@ -61,20 +62,28 @@ class FakeSlurm:
 
     def grace_time_s(self, partition: str) -> int:
         self._answer()
-        if partition != "low":
+        grace_s = {"low": 15, "high": 0}.get(partition)
+        if grace_s is None:
             raise SlurmRejected(f"Partition {partition} not found")
-        return 15
+        return grace_s
 
     def requeue(self, job: JobRef) -> None:
+        """As Slurm does it (docs/slurm_facts.md): what is cancelled or completed is queued again too."""
         self._answer()
         record = self.jobs.get(job)
         if record is None:
             raise SlurmRejected("Invalid job id specified")
-        if record.state is JobState.PENDING:
+        if record.state is JobState.PENDING or (record.completing and self._queued_again.get(job) == record.restarts):
             raise SlurmRejected(f"Job is pending execution for job {job}")
         if not record.requeue:
             raise SlurmRejected("Requested operation is presently disabled")
-        self.jobs[job] = replace(record, state=JobState.PENDING, restarts=record.restarts + 1)
+        # What runs is ended first: until then it is listed as completing, with no base state.
+        runs = record.state is JobState.RUNNING or record.completing
+        state = JobState.UNKNOWN if runs else JobState.PENDING
+        self.jobs[job] = replace(
+            record, state=state, completing=runs, restarts=record.restarts + 1, reason="None", preempted_s=None
+        )
+        self._queued_again[job] = record.restarts + 1
         self.requeued.append(job)
         if self.answer_lost:
             self.answer_lost = False

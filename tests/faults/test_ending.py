@@ -25,7 +25,7 @@ from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
 from slurm_resilience.requeue.decision import Limits, Way
 from slurm_resilience.slurm.client import JobState
-from slurm_resilience.supervisor.ending import Ending, Seen
+from slurm_resilience.supervisor.ending import Ending, NotDone, Seen
 from tests.faults.fake_slurm import FakeClock, FakeSlurm, running
 
 SEEN = Seen(75, (), False, 2, None)
@@ -244,5 +244,7 @@ def test_a_refusal_is_said_with_what_to_do(world: World) -> None:
     world.begin()
     world.agents(Outcome.STOPPED, "TERMINATION")
     world.slurm.jobs["7"] = running(requeue=False)
-    assert not world.ending().conclude(world.number, SEEN).carried_out
-    assert any("submit the job again" in text for text in world.said)
+    outcome = world.ending().conclude(world.number, SEEN).outcome
+    assert isinstance(outcome, NotDone)
+    assert outcome.final
+    assert "submit the job again" in outcome.why

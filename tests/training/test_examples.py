@@ -1,4 +1,4 @@
-"""The examples, as somebody runs them who has neither Slurm nor torchrun: interrupted, they end with the same weights."""
+"""The examples as run by somebody who has neither Slurm nor torchrun: interrupted, they end with the same weights."""
 
 from __future__ import annotations
 

@@ -88,3 +88,8 @@ def test_an_agent_of_a_node_is_named_by_its_node_and_one_of_a_task_by_its_task()
 
 def test_outside_slurm_an_agent_is_the_first_one():
     assert place(CommandKind.TORCHRUN, {}).slot == place(CommandKind.TASK, {}).slot == 0
+
+
+def test_torchrun_is_left_to_count_what_only_the_node_can_count():
+    options = command(replace(PLAN, nproc_per_node="gpu"), 0)
+    assert "--nproc-per-node=gpu" in options

@@ -41,3 +41,9 @@ def test_a_task_is_one_rank_and_a_node_has_as_many_as_the_plan_says():
 def test_a_signal_that_does_not_exist_is_refused_by_name():
     with pytest.raises(ConfigurationError, match="USR9"):
         rules(replace(PLAN, forward_signal="USR9"))
+
+
+@pytest.mark.parametrize("word", ["gpu", "cpu", "auto"])
+def test_what_torchrun_counts_is_unknown_until_the_ranks_say(word):
+    assert rules(replace(PLAN, nproc_per_node=word)).ranks is None
+    assert rules(replace(PLAN, kind=CommandKind.TASK, nproc_per_node=word)).ranks == 1

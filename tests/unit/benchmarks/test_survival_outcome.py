@@ -54,6 +54,10 @@ def test_a_training_that_never_saved_has_lost_all_it_did() -> None:
     assert outcome(("began", 0), ("stepped", 7), state="FAILED").lost_steps == 7
 
 
+def test_a_job_that_died_before_its_first_step_has_no_checkpoint_of_it() -> None:
+    assert not outcome(state="FAILED", exit_code="138:0").saved_current
+
+
 def test_a_job_that_completed_without_finishing_is_called_so() -> None:
     assert "COMPLETED, unfinished, 0" in row_of("a tool", "preemption", "cgroup", [outcome(*PERIODIC)])
 

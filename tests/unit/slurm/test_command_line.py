@@ -81,6 +81,8 @@ def test_the_users_own_formats_do_not_reach_squeue() -> None:
         ({"StateCompact": "CG", "State": "COMPLETING"}, JobState.UNKNOWN, True),
         ({"StateCompact": "PD", "State": "PENDING"}, JobState.PENDING, False),
         ({"StateCompact": "RH", "State": "REQUEUE_HOLD"}, JobState.PENDING, False),
+        ({"StateCompact": "CF", "State": "CONFIGURING"}, JobState.RUNNING, False),
+        ({"StateCompact": "SI", "State": "SIGNALING"}, JobState.RUNNING, False),
         ({"StateCompact": "XX", "State": "A_NEW_WORD"}, JobState.UNKNOWN, False),
     ],
 )
@@ -91,6 +93,19 @@ def test_a_word_we_do_not_know_is_unknown_and_never_finished(
     record = slurm.job(JOB)
     assert record is not None
     assert (record.state, record.completing) == (state, completing)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "number"),
+    [("0", 0, 0), ("768", 3, 0), ("9", 0, 9), ("143", 0, 15), ("3:0", 3, 0), ("0:9", 0, 9), ("n/a", None, None)],
+)
+def test_the_exit_is_read_from_the_status_of_wait_and_from_pairs(
+    words: str, code: int | None, number: int | None
+) -> None:
+    slurm, _ = client(out(line(StateCompact="F", State="FAILED", exit_code=words)))
+    record = slurm.job(JOB)
+    assert record is not None
+    assert (record.exit_code, record.exit_signal) == (code, number)
 
 
 def test_a_held_job_is_seen_by_its_priority() -> None:

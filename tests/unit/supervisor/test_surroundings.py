@@ -7,13 +7,9 @@ from pathlib import Path
 import pytest
 
 from slurm_resilience.errors import ConfigurationError
-from slurm_resilience.launch.srun_options import split
-from slurm_resilience.launch.training_command import understand
 from slurm_resilience.manifest.records import Cause
-from slurm_resilience.requeue.decision import Limits, Way
-from slurm_resilience.signals.ladder import Asked
+from slurm_resilience.requeue.decision import Way
 from slurm_resilience.slurm.facts import JobFacts, job_facts
-from slurm_resilience.supervisor.request import Request
 from slurm_resilience.supervisor.surroundings import (
     Mode,
     choose_mode,
@@ -21,6 +17,7 @@ from slurm_resilience.supervisor.surroundings import (
     default_run_directory,
     way_on,
 )
+from tests.unit.supervisor.requests import request
 
 BATCH = {
     "SLURM_JOB_ID": "7",
@@ -30,26 +27,6 @@ BATCH = {
     "SLURM_SUBMIT_DIR": "/home/u",
     "SLURM_JOB_CPUS_PER_NODE": "8(x2)",
 }
-
-
-def request(words: str, *, mode: str = "auto", nproc: str | None = None, plain: bool = False) -> Request:
-    line = split(words.split())
-    return Request(
-        srun=line,
-        command=understand(line.command, plain=plain),
-        words=line.command,
-        run_dir=None,
-        nproc_per_node=nproc,
-        local_addr=None,
-        interface=None,
-        forward_signal=None,
-        limits=Limits(),
-        asked=Asked(),
-        mode=mode,
-        take_over=False,
-        dry_run=False,
-        requeue=True,
-    )
 
 
 def facts(**more: str) -> JobFacts:
@@ -105,7 +82,7 @@ def test_the_run_directory_is_named_after_the_job_or_else_the_script(
         ("python t.py", None, {}, (2, 1)),
         ("python t.py", "4", {}, (2, 4)),
         ("torchrun --nproc-per-node=3 t.py", None, {}, (2, 3)),
-        ("torchrun --nproc-per-node=gpu t.py", None, {}, (2, None)),
+        ("torchrun --nproc-per-node=gpu t.py", None, {}, (2, "gpu")),
         ("python t.py", None, {"SLURM_GPUS_ON_NODE": "8"}, (2, 8)),
         ("python t.py", None, {"SLURM_NTASKS_PER_NODE": "2"}, (2, 2)),
         ("--ntasks-per-node=5 python t.py", None, {}, (2, 5)),
@@ -116,7 +93,7 @@ def test_the_run_directory_is_named_after_the_job_or_else_the_script(
     ],
 )
 def test_nodes_and_ranks_come_from_the_users_word_before_the_jobs(
-    words: str, nproc: str | None, more: dict[str, str], shape: tuple[int, int | None]
+    words: str, nproc: str | None, more: dict[str, str], shape: tuple[int, int | str]
 ) -> None:
     chosen = choose_shape(request(words, nproc=nproc), facts(**more), Mode.BATCH)
     assert (chosen.nodes, chosen.nproc_per_node) == shape
@@ -142,7 +119,8 @@ def test_a_number_of_ranks_that_is_none_is_refused() -> None:
         (Mode.LOCAL, Cause.WARNED, False, Way.NONE),
         (Mode.ALLOCATION, Cause.CRASHED, False, Way.IN_PLACE),
         (Mode.ALLOCATION, Cause.TIME_LIMIT, False, Way.NONE),
-        (Mode.LOGIN, Cause.PREEMPTED, False, Way.IN_PLACE),
+        (Mode.LOGIN, Cause.PREEMPTED, False, Way.NONE),
+        (Mode.LOGIN, Cause.CRASHED, False, Way.IN_PLACE),
     ],
 )
 def test_how_another_attempt_can_follow(mode: Mode, cause: Cause, may_requeue: bool, way: Way) -> None:

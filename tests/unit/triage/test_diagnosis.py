@@ -77,6 +77,10 @@ FAILED = (agent(0, Outcome.FAILED, command_code=3, why="the command left with 3"
         ({"agents": SILENT, "command_code": None, "record": None, "supervisor_died": True}, Cause.CRASHED),
         ({"agents": (), "command_code": None, "record": None, "supervisor_died": True}, Cause.SUPERVISOR_DIED),
         ({"agents": SILENT, "command_code": None, "record": None, "restarted_by_slurm": True}, Cause.NODE_FAILURE),
+        ({"command_code": None, "supervisor_died": True}, Cause.FINISHED),
+        ({"command_code": None, "supervisor_died": True, "agents_expected": 3}, Cause.SUPERVISOR_DIED),
+        ({"command_code": None, "supervisor_died": True, "agents_expected": 0}, Cause.SUPERVISOR_DIED),
+        ({"agents": SILENT, "command_code": 137, "supervisor_signals": ("SIGINT", "SIGINT")}, Cause.OPERATOR_STOP),
     ],
 )
 def test_the_cause_follows_from_who_said_what(changed: dict[str, object], cause: Cause) -> None:

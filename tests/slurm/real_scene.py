@@ -1,0 +1,92 @@
+"""The situations of the contract (tests/contract), made in a real Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slurm_resilience.slurm.client import JobRef, SlurmClient
+from slurm_resilience.slurm.command_line import CommandLineSlurm, Runner
+from tests.contract.slurm_scene import T
+from tests.slurm.jobs import Jobs, wait_until
+
+SLEEP = "sleep 600"
+
+
+@dataclass
+class RealScene:
+    jobs: Jobs
+    client: SlurmClient
+    made: list[str] = field(default_factory=list)
+    """Every job that was handed out, in order."""
+
+    @classmethod
+    def of(cls, jobs: Jobs, runner: Runner | None = None) -> RealScene:
+        environment = jobs.cluster.environment()
+        if runner is None:
+            return cls(jobs, CommandLineSlurm(environment=environment))
+        return cls(jobs, CommandLineSlurm(environment=environment, runner=runner))
+
+    @property
+    def kill_wait_s(self) -> int:
+        return self.jobs.cluster.spec.kill_wait_s
+
+    def _hand_out(self, job: str) -> JobRef:
+        self.made.append(job)
+        return JobRef(job)
+
+    def running(self, *, name: str = "plain", requeue: bool = True) -> JobRef:
+        job = self.jobs.submit(SLEEP, job_name=name, nodes=2, requeue=requeue, no_requeue=not requeue)
+        self.jobs.wait_state(job, "RUNNING")
+        return self._hand_out(job)
+
+    def array(self) -> tuple[JobRef, JobRef]:
+        job = self.jobs.submit(SLEEP, array="0-1")
+        for task in (0, 1):
+            self.jobs.wait_state(f"{job}_{task}", "RUNNING")
+        return self._hand_out(f"{job}_0"), self._hand_out(f"{job}_1")
+
+    def held(self) -> JobRef:
+        return self._hand_out(self.jobs.submit(SLEEP, hold=True))
+
+    def waiting(self) -> JobRef:
+        other = self.jobs.submit(SLEEP, hold=True)
+        return self._hand_out(self.jobs.submit(SLEEP, dependency=f"afterany:{other}"))
+
+    def ended(self, code: int) -> JobRef:
+        return self._over(f"exit {code}")
+
+    def killed(self) -> JobRef:
+        return self._over("kill -KILL $$")
+
+    def _over(self, script: str) -> JobRef:
+        job = self.jobs.submit(script)
+        self.jobs.wait_end(job)
+        return self._hand_out(job)
+
+    def cancelled(self) -> JobRef:
+        job = self.jobs.submit(SLEEP)
+        self.jobs.wait_state(job, "RUNNING")
+        self.jobs.cancel(job)
+        self.jobs.wait_end(job)
+        return self._hand_out(job)
+
+    def preempted(self) -> JobRef:
+        job = self.jobs.submit(SLEEP)
+        self.jobs.wait_state(job, "RUNNING")
+        self.jobs.preempt(job)
+        wait_until(lambda: self.jobs.show(job).get("PreemptTime", "None") != "None", f"job {job} is not preempted", 30)
+        return self._hand_out(job)
+
+    def unknown(self) -> JobRef:
+        return self._hand_out("1")
+
+    def settled(self, job: JobRef) -> None:
+        self.jobs.wait_state(job, "PENDING", timeout_s=60)
+
+    def while_silent(self, ask: Callable[[], T]) -> T:
+        self.jobs.cluster.stop_controller()
+        try:
+            return ask()
+        finally:
+            self.jobs.cluster.start_controller()
