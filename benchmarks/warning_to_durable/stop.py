@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ TRAIN = Path(__file__).with_name("train.py")
 NODES, RANKS_PER_NODE = 2, 2
 PATIENCE_S = 120.0
 STEADY_S = 2.0
-"""How long the ranks have stepped before they are warned."""
+"""How long the ranks have stepped before they are warned; and a random second more, to meet a step anywhere."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Training:
     def stop(self, attempt: int) -> Stop:
         """Warn this attempt once it steps steadily; returns when Slurm has accepted its requeue."""
         self._wait(lambda: self._steps_since(attempt) > 0, f"attempt {attempt} never began to step")
-        time.sleep(STEADY_S)
+        time.sleep(STEADY_S + random.random())
         with Farewells(processes_of(self.job)) as farewells:
             asked_s = time.time()
             self.jobs.ask("scancel", "--signal=USR1", self.job)

@@ -19,7 +19,11 @@ if TYPE_CHECKING:  # the supervisor is loaded once the command line is known to 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, "-V", "--version", prog_name="srun-resilient", message="%(prog)s %(version)s")
-@click.option("--run-dir", metavar="DIR", help="The run's directory, seen by all nodes. [default: runs/<job name>]")
+@click.option(
+    "--run-dir",
+    metavar="DIR",
+    help="The run's directory, seen by all nodes. [default: runs/<job name> where sbatch was called]",
+)
 @click.option("--nproc-per-node", metavar="N", help="Ranks on each node; `gpu`: as many as it has GPUs.")
 @click.option("--plain", is_flag=True, help="Run the command as it stands, one process a task, without torchrun.")
 @click.option("--local-addr", metavar="ADDR", help="The first node's name or address as the other nodes reach it.")

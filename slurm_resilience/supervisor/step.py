@@ -134,7 +134,9 @@ class StepWatch:
         if self._in_grace is None and any(record.stop_reason == "TERMINATION" for record in records):
             self._in_grace = self.preempting()
         for record in records:
-            if record.outcome in _BAD:
+            # A rank that crashes while it leaves keeps torchrun elsewhere waiting for minutes (its exit barrier).
+            crashed_leaving = record.outcome is Outcome.FINISHED and bool(record.command_code)
+            if record.outcome in _BAD or crashed_leaving:
                 self._order(StopReason.PEER_FAILED, f"node agent {record.node_id} on {record.host} failed", None)
 
     def _wait_for_agents(self, notices: Notices, child: subprocess.Popen[bytes]) -> None:

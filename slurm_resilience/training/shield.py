@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import logging
 import multiprocessing.process
 import multiprocessing.util
@@ -77,6 +78,9 @@ class ChildReaper:
             with contextlib.suppress(ValueError, TypeError):
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._exiting.set()
+        # The collector's last rounds over what a training has loaded take 0.7 s of a processor (torch 2.13), and free
+        # nothing that the end of the process doesn't.
+        gc.freeze()
 
     def _reap(self) -> None:
         self._exiting.wait()

@@ -173,6 +173,15 @@ def test_when_one_node_has_failed_the_others_are_told(scene: Scene, outcome: Out
     assert "node agent 1 on n1 failed" in str(scene.orders[0]["because"])
 
 
+def test_a_node_that_crashed_while_it_left_does_not_keep_the_others_waiting(scene: Scene) -> None:
+    record = AgentRecord(1, "n1", 1, 0.0, Outcome.FINISHED, command_code=134)
+
+    def tell() -> None:
+        write_agent_record(scene.run.agent_record(1, 1), record)
+
+    scene.watch(UNTIL_TOLD, tell, scene.wait_ordered("PEER_FAILED"))
+
+
 def test_slurm_is_asked_once_why_the_ranks_were_asked_to_stop(scene: Scene) -> None:
     end = scene.watch(
         UNTIL_TOLD,

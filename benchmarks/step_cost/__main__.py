@@ -4,7 +4,7 @@ The same loop over the same items, bare and with a run, interleaved, several rou
 ranks over gloo with real exchanges about once a second. Nothing is computed in a step, so that only the cost is seen;
 `--work-us` makes steps last longer, as real ones do.
 
-    python benchmarks/step_cost.py --json
+    python -m benchmarks.step_cost --json
 """
 
 import argparse
@@ -25,7 +25,7 @@ from slurm_resilience.manifest.records import AttemptStarted
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.runtime_folder import StopPageWriter
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def work(microseconds: float) -> None:
