@@ -10,12 +10,14 @@ started again, it ends with the same weights, bit for bit, as if nothing had hap
 
 import argparse
 import hashlib
+import importlib.util
 import os
 import time
+from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
@@ -24,13 +26,20 @@ from torch.utils.data.distributed import DistributedSampler
 from slurm_resilience.training import open_run  # resilience
 
 
+def load_digits():
+    """scikit-learn's file, read without importing scikit-learn: that would take longer than an epoch."""
+    (folder,) = importlib.util.find_spec("sklearn").submodule_search_locations
+    table = np.loadtxt(Path(folder, "datasets", "data", "digits.csv.gz"), delimiter=",", dtype=np.float32)
+    return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
+
+
 class Digits(Dataset):
     """8×8 pictures, each shifted by up to one pixel: random numbers drawn in the DataLoader's workers."""
 
     def __init__(self, first, last, shift):
-        digits = load_digits()
-        self.pictures = torch.tensor(digits.images[first:last], dtype=torch.float32) / 16
-        self.labels = torch.tensor(digits.target[first:last])
+        pictures, labels = load_digits()
+        self.pictures = torch.from_numpy(pictures[first:last]) / 16
+        self.labels = torch.from_numpy(labels[first:last])
         self.shift = shift
 
     def __len__(self):
