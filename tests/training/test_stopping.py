@@ -66,7 +66,7 @@ def test_a_request_during_the_first_step_stops_after_it(run: Run) -> None:
 def test_while_one_rank_evaluates_the_others_wait_and_all_stop_at_one_step(
     run: Run, undisturbed_weights: set[str]
 ) -> None:
-    ranks = run.start("--evaluate-rank-at", "1", "7", "--evaluate-seconds=2")
+    ranks = run.start("--evaluate-rank-at", "1", "7", "--evaluate-seconds=2", "--step-seconds=0.1")
     ranks.wait_for("rank 1 evaluates")
     ranks.ask_to_stop()
     step = stopped_step(run)
