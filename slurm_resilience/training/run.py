@@ -195,8 +195,8 @@ class Run:
                 self._say_failed(failure)
                 if self._ranks is not None:
                     self._ranks.close()  # who waits for us must not wait for our process to end
-            if isinstance(error, Stopped) and self._environment.supervised:
-                leave_without_teardown()
+            if failure is None and self._environment.supervised and self._boundary is not None:
+                leave_without_teardown()  # stopped or finished, and durable
             if not isinstance(error, Stopped):  # on the way out of a stop, a second signal must find our handler
                 self._stop.close()
             self._close()

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import TracebackType
 
 _PR_SET_PDEATHSIG = 1
 POLITE_S = 1.0
@@ -93,23 +94,32 @@ class ChildReaper:
 
 
 def leave_without_teardown() -> None:
-    """From now on this process ends, with 0, as soon as its exit handlers have run.
+    """From now on this process ends as soon as its exit handlers have run: with 1 after an unhandled exception, else 0.
 
     What comes behind them (modules, C++ destructors, a GPU's context) takes seconds on a busy node, of the few that a
-    stopped training still has; everything it held is durable by then. For ranks of a stopped run only: a node agent
-    judges them by what they have saved, not by this code.
+    stopped training still has, and can abort a rank that is done: gloo's threads are sometimes still joinable
+    ("terminate called without an active exception", torch 2.13). For ranks whose state is durable and whose node agent
+    judges them by what they have saved; a code given to `sys.exit` later is lost.
     """
-    multiprocessing.util.Finalize(None, _leave, args=(os.getpid(),), exitpriority=-1000)  # the very last of them
+    unhandled: list[type[BaseException]] = []
+    told = sys.excepthook
+
+    def note(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+        unhandled.append(kind)
+        told(kind, error, at)
+
+    sys.excepthook = note
+    multiprocessing.util.Finalize(None, _leave, args=(os.getpid(), unhandled), exitpriority=-1000)  # the very last
 
 
-def _leave(pid: int) -> None:
+def _leave(pid: int, unhandled: list[type[BaseException]]) -> None:
     if os.getpid() != pid:
         return
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-    os._exit(0)
+    os._exit(1 if unhandled else 0)
 
 
 def _daemonic_children() -> list[int]:

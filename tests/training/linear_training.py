@@ -28,6 +28,12 @@ from slurm_resilience.training import open_run
 from slurm_resilience.training import run as run_module
 
 
+def say(text: str) -> None:
+    """One write: print would write the line's end by itself, behind what another rank says to the same file."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 class Noisy(Dataset[tuple[torch.Tensor, torch.Tensor]]):
     def __len__(self) -> int:
         return 96
@@ -93,7 +99,7 @@ def main() -> None:
         if options.extra:
             run.register(extra=nn.Linear(1, 1))
         run.resume()
-        print(f"rank {rank} begins at {run.step} from {run.resumed_from}", flush=True)
+        say(f"rank {rank} begins at {run.step} from {run.resumed_from}")
         for _epoch in run.epochs(options.epochs):
             for inputs, wanted in run.batches(loader):
                 loss = nn.functional.mse_loss(trained(inputs), wanted)
@@ -103,13 +109,13 @@ def main() -> None:
                 optimizer.step()
                 time.sleep(options.step_seconds)
                 step = run.step + 1
-                print(f"rank {rank} step {step}", flush=True)
+                say(f"rank {rank} step {step}")
                 if [rank, step] == list(options.kill_rank_at) and run.attempt == 1:
                     os.kill(os.getpid(), signal.SIGKILL)
                 if [rank, step] == list(options.raise_rank_at) and run.attempt == 1:
                     raise ValueError("the training itself has failed")
                 if [rank, step] == list(options.evaluate_rank_at):
-                    print(f"rank {rank} evaluates", flush=True)
+                    say(f"rank {rank} evaluates")
                     model.eval()  # an evaluation with dropout would use up random numbers, a different number each time
                     until = time.monotonic() + options.evaluate_seconds
                     while time.monotonic() < until:

@@ -6,8 +6,8 @@ import contextlib
 import math
 import os
 import re
+import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_resilience.launch.rendezvous import can_be_bound, candidate_ports, ephemeral_ports
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import AttemptStarted, CheckpointCommitted
@@ -30,10 +31,9 @@ BLOCKED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Outside the range of clients: a port that the kernel offers may be a client's before torch binds it."""
+    ports = candidate_ports(secrets.token_hex(8), ephemeral_ports())
+    return next(port for port in ports if can_be_bound(port))
 
 
 @dataclass
@@ -164,8 +164,8 @@ class Run:
         runtime.mkdir()
         ranks = Ranks([], [], runtime, StopPageWriter(runtime))
         self.attempts.append(ranks)
-        launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1"]
-        command = [sys.executable, *launcher, f"--master-port={free_port()}", str(TRAINING), *options]
+        launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+        command = [sys.executable, *launcher, str(TRAINING), *options]
         self.spawn(ranks, [*command, f"--run-dir={self.directory}"], clean_environment(), block=False)
         return ranks
 
