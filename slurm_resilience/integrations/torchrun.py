@@ -16,9 +16,7 @@ it by a handler that does nothing, which no rank inherits.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
-import logging
 import os
 import signal
 import sys
@@ -26,8 +24,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
+from slurm_resilience.process_exit import leave_at_once
 from slurm_resilience.signals.runtime_folder import RankPhase, rank_pages
 
 LEFT_TO_TORCHRUN = "SIGINT"
@@ -126,14 +125,6 @@ def _is_saving(folder: Path, pid: int) -> bool:
         return False
 
 
-def _leave(code: int) -> NoReturn:
-    """At once: torchrun holds nothing, and taking torch apart takes a processor half a second that a save may need."""
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
-
-
 if __name__ == "__main__":
-    _leave(main(sys.argv[1:]))
+    # torchrun holds nothing, and taking torch apart takes a processor half a second that a save may need.
+    leave_at_once(main(sys.argv[1:]))

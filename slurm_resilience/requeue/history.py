@@ -6,7 +6,8 @@ from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.requeue.decision import History
 
-_CRASHES = (Cause.CRASHED, Cause.OUT_OF_MEMORY, Cause.UNKNOWN)
+CRASHES = (Cause.CRASHED, Cause.OUT_OF_MEMORY, Cause.UNKNOWN)
+"""The command's own failures, and what nobody can explain."""
 _FREE = (Cause.PREEMPTED, Cause.REQUEUED_BY_HAND)
 """Somebody else's doing: an attempt that ended so is passed over, whatever it gained."""
 
@@ -21,10 +22,10 @@ def history_with(chain: Chain, ending: int, cause: Cause) -> History:
         told = attempt.ended.cause if attempt.ended is not None else Cause.UNKNOWN
         its_cause = cause if attempt.number == ending else told
         uses_library = attempt.resumed is not None
-        if attempt.gained or (not uses_library and its_cause not in _CRASHES):
+        if attempt.gained or (not uses_library and its_cause not in CRASHES):
             break
         stuck.append(its_cause)
     return History(
         attempts_without_progress=sum(one not in _FREE for one in stuck),
-        crashes_since_progress=sum(one in _CRASHES for one in stuck),
+        crashes_since_progress=sum(one in CRASHES for one in stuck),
     )

@@ -135,32 +135,13 @@ class Ending:
             diagnosis = diagnose(replace(evidence, fenced=False))
             reason = f"attempt {successor} goes on with it"
             self.journal.append(
-                self._end_record(attempt, diagnosis, "leave", reason, None), DecisionCarriedOut(attempt.number, reason)
+                _end_record(attempt, evidence, diagnosis, "leave", reason), DecisionCarriedOut(attempt.number, reason)
             )
-
-    def _end_record(
-        self, attempt: Attempt, diagnosis: Diagnosis, decision: str, reason: str, code: int | None
-    ) -> AttemptEnded:
-        steps = [
-            rank.step
-            for agent in agent_records(self.run, attempt.number, self.say)
-            for rank in agent.ranks
-            if rank.step >= 0
-        ]
-        return AttemptEnded(
-            attempt=attempt.number,
-            cause=diagnosis.cause,
-            because=diagnosis.because,
-            evidence=diagnosis.evidence,
-            decision=decision,
-            decision_reason=reason,
-            command_code=code,
-            step=attempt.finished_step if attempt.finished_step is not None else (max(steps) if steps else None),
-        )
 
     def _write_end(self, chain: Chain, attempt: Attempt, seen: Seen) -> Attempt:
         record = self._ask_slurm(attempt)
-        diagnosis = diagnose(self._evidence(chain, attempt, seen, record))
+        evidence = self._evidence(chain, attempt, seen, record)
+        diagnosis = diagnose(evidence)
         restarts = attempt.started.restart_count or 0
         queued = record is not None and record.restarts > restarts and record.state is not JobState.CANCELLED
         decision = decide(
@@ -170,7 +151,7 @@ class Ending:
             limits=self.limits,
             queued_by_slurm=queued,
         )
-        ended = self._end_record(attempt, diagnosis, word_for(decision), decision.reason, seen.command_code)
+        ended = _end_record(attempt, evidence, diagnosis, word_for(decision), decision.reason)
         finished = isinstance(decision, Finish)
         return self._until_answered(
             lambda: self._append_end(attempt, ended, finished), "writing down the end of the attempt"
@@ -268,6 +249,20 @@ class Ending:
         if record is not None and record.restarts > (attempt.started.restart_count or 0):
             return Done("somebody had queued the job again before us")
         return NotDone(f"{refusal}; to go on, submit the job again", final=True)
+
+
+def _end_record(attempt: Attempt, evidence: Evidence, diagnosis: Diagnosis, decision: str, reason: str) -> AttemptEnded:
+    steps = [rank.step for agent in evidence.agents for rank in agent.ranks if rank.step >= 0]
+    return AttemptEnded(
+        attempt=attempt.number,
+        cause=diagnosis.cause,
+        because=diagnosis.because,
+        evidence=diagnosis.evidence,
+        decision=decision,
+        decision_reason=reason,
+        command_code=evidence.command_code,
+        step=attempt.finished_step if attempt.finished_step is not None else (max(steps) if steps else None),
+    )
 
 
 def _without_a_deed(decision: Finish | Restart | AlreadyQueued | Stop) -> Done:

@@ -28,7 +28,7 @@ from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import Cause, RunId
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Restart, Stop, Way
-from slurm_resilience.signals.ladder import LAST_WORDS_S
+from slurm_resilience.signals.ladder import LAST_WORDS_S, Ladder
 from slurm_resilience.slurm.client import SlurmClient
 from slurm_resilience.slurm.facts import JobFacts
 from slurm_resilience.supervisor.ending import Ending, NotDone, Seen
@@ -100,7 +100,7 @@ class Supervisor:
         granted = self._ask()
         ladder = make_ladder(granted, chain, self.request)
         number = chain.newest_attempt.number + 1 if chain is not None and chain.newest_attempt is not None else 1
-        prepared = self._prepare(number, RunId("dry-run"), granted, chain)
+        prepared = self._prepare(number, RunId("dry-run"), granted, ladder)
         return [
             shlex.join(prepared.argv),
             f"run directory: {self.run.path}, attempt {number}, mode {self.mode.value}",
@@ -133,9 +133,10 @@ class Supervisor:
         may_requeue = self._may_requeue(granted)
         self._ending(journal, may_requeue, 0.0).tell_past(number)
         chain = Chain.of(journal.read())
-        for sentence in make_ladder(granted, chain, self.request).inversions:
+        ladder = make_ladder(granted, chain, self.request)
+        for sentence in ladder.inversions:
             self.say(f"warning: {sentence}")
-        prepared = self._prepare(number, run_id, granted, chain)
+        prepared = self._prepare(number, run_id, granted, ladder)
         self._write_plan(number, prepared, forget_stop=heard is None)
         since = f"step {chain.next_step}" if chain.ever_had_checkpoint else "the beginning"
         self.say(f"attempt {number} of run {self.run.path} ({self.mode.value}), from {since}")
@@ -200,12 +201,12 @@ class Supervisor:
             return False
         return True
 
-    def _prepare(self, number: int, run_id: RunId, granted: Granted, chain: Chain | None) -> Prepared:
+    def _prepare(self, number: int, run_id: RunId, granted: Granted, ladder: Ladder) -> Prepared:
         return prepare(
             self.request,
             self.mode,
             self.shape,
-            make_ladder(granted, chain, self.request),
+            ladder,
             granted,
             run=self.run.path,
             run_id=run_id,

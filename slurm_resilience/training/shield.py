@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import logging
 import multiprocessing.process
 import multiprocessing.util
 import os
@@ -19,6 +18,8 @@ import threading
 import time
 from collections.abc import Iterator
 from types import TracebackType
+
+from slurm_resilience.process_exit import leave_at_once
 
 _PR_SET_PDEATHSIG = 1
 POLITE_S = 1.0
@@ -115,11 +116,7 @@ def leave_without_teardown() -> None:
 def _leave(pid: int, unhandled: list[type[BaseException]]) -> None:
     if os.getpid() != pid:
         return
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(1 if unhandled else 0)
+    leave_at_once(1 if unhandled else 0)
 
 
 def _daemonic_children() -> list[int]:
