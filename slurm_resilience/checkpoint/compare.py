@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from slurm_resilience.checkpoint.path_name import in_words, segments_of
+from slurm_resilience.checkpoint.format.path_name import in_words, segments_of
+from slurm_resilience.checkpoint.format.tensor import bytes_of, dtype_name
 from slurm_resilience.checkpoint.store import CheckpointStore, PartReceipt
-from slurm_resilience.checkpoint.tensor import bytes_of, dtype_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from slurm_resilience.checkpoint.part_file import OpenPart, StagedFile, is_staging
-from slurm_resilience.checkpoint.part_format import PartError, UnknownFormat
+from slurm_resilience.checkpoint.disk.part_file import OpenPart, StagedFile, is_staging
+from slurm_resilience.checkpoint.format.part_format import PartError, UnknownFormat
 from slurm_resilience.checkpoint.store import PartReceipt, Progress, TensorEntry
 from slurm_resilience.durable_file import make_directory_durably, sync_directory
 from slurm_resilience.errors import CheckpointDamaged, CheckpointUnavailable, CheckpointUnsupported
@@ -36,10 +36,10 @@ class Hdf5Store:
         self, checkpoint: str, *, rank: int, state: Mapping[str, Any], attributes: Mapping[str, Any]
     ) -> PartReceipt:
         """As CheckpointStore says. The state must not change meanwhile. A second write of a part replaces the first."""
-        from slurm_resilience.checkpoint.hdf5_layout import lay_out
+        from slurm_resilience.checkpoint.format.hdf5_layout import lay_out
+        from slurm_resilience.checkpoint.format.structure import flatten
+        from slurm_resilience.checkpoint.format.tensor import bytes_of
         from slurm_resilience.checkpoint.part_content import put
-        from slurm_resilience.checkpoint.structure import flatten
-        from slurm_resilience.checkpoint.tensor import bytes_of
 
         folder = self._folder(checkpoint)
         final = folder / part_name(rank)
@@ -67,9 +67,9 @@ class Hdf5Store:
 
     def read_part(self, receipt: PartReceipt, *, progress: Progress | None = None) -> dict[str, Any]:
         """As CheckpointStore says. Tensors are on the CPU, in fresh memory, contiguous."""
+        from slurm_resilience.checkpoint.format.structure_rebuilt import rebuild
+        from slurm_resilience.checkpoint.format.tensor import allocate
         from slurm_resilience.checkpoint.part_content import fill, verified_head
-        from slurm_resilience.checkpoint.structure_rebuilt import rebuild
-        from slurm_resilience.checkpoint.tensor import allocate
 
         path = self.path_of(receipt)
         with self._answers_of(path), OpenPart(path) as file:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slurm_resilience.checkpoint.checksum import Checksum, checksum_of
-from slurm_resilience.checkpoint.hdf5_head import parse
-from slurm_resilience.checkpoint.hdf5_layout import Layout
-from slurm_resilience.checkpoint.part_file import OpenPart, StagedFile
-from slurm_resilience.checkpoint.part_format import Head, HeadChecksum, PartError, Placed
+from slurm_resilience.checkpoint.disk.part_file import OpenPart, StagedFile
+from slurm_resilience.checkpoint.format.checksum import Checksum, checksum_of
+from slurm_resilience.checkpoint.format.hdf5_head import parse
+from slurm_resilience.checkpoint.format.hdf5_layout import Layout
+from slurm_resilience.checkpoint.format.part_format import Head, HeadChecksum, PartError, Placed
 from slurm_resilience.checkpoint.store import PartReceipt, Progress
 
 _PIECE_BYTES = 8 << 20

@@ -239,7 +239,7 @@ class Run:
         return self._loops
 
     def _begin(self) -> Loops:
-        from slurm_resilience.checkpoint.structure import flatten
+        from slurm_resilience.checkpoint.format.structure import flatten
 
         ranks = self._join()
         attempt = self._known().attempt

@@ -21,9 +21,9 @@ import h5py
 import numpy as np
 import torch
 
-from slurm_resilience.checkpoint.checksum import checksum_of
+from slurm_resilience.checkpoint.format.checksum import checksum_of
+from slurm_resilience.checkpoint.format.part_format import FORMAT_VERSION, HeadChecksum
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
-from slurm_resilience.checkpoint.part_format import FORMAT_VERSION, HeadChecksum
 from slurm_resilience.checkpoint.store import PartReceipt
 
 HERE = Path(__file__).parent

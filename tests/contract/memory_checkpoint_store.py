@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm_resilience.checkpoint.checksum import checksum_of
-from slurm_resilience.checkpoint.part_format import Dataset
+from slurm_resilience.checkpoint.format.checksum import checksum_of
+from slurm_resilience.checkpoint.format.part_format import Dataset
+from slurm_resilience.checkpoint.format.structure import flatten
+from slurm_resilience.checkpoint.format.structure_rebuilt import rebuild
+from slurm_resilience.checkpoint.format.tensor import allocate, bytes_of
 from slurm_resilience.checkpoint.store import PartReceipt, Progress, TensorEntry
-from slurm_resilience.checkpoint.structure import flatten
-from slurm_resilience.checkpoint.structure_rebuilt import rebuild
-from slurm_resilience.checkpoint.tensor import allocate, bytes_of
 from slurm_resilience.errors import CheckpointDamaged, CheckpointUnavailable
 
 

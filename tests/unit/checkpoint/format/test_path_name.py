@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_resilience.checkpoint.path_name import segments_of
+from slurm_resilience.checkpoint.format.path_name import segments_of
 
 
 def test_names_stay_as_people_know_them() -> None:

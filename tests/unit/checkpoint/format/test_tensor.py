@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from slurm_resilience.checkpoint.compare import compare_states
-from slurm_resilience.checkpoint.element_type import element_type, torch_names
+from slurm_resilience.checkpoint.format.element_type import element_type, torch_names
+from slurm_resilience.checkpoint.format.part_format import UnknownFormat
+from slurm_resilience.checkpoint.format.tensor import allocate, bytes_of
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
-from slurm_resilience.checkpoint.part_format import UnknownFormat
-from slurm_resilience.checkpoint.tensor import allocate, bytes_of
 
 OF_THIS_TORCH = [name for name in torch_names() if isinstance(getattr(torch, name, None), torch.dtype)]
 SHAPES = [(), (1,), (0,), (3, 0, 2), (5,), (2, 3, 4)]

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_resilience.checkpoint.compare import compare_states
-from slurm_resilience.checkpoint.part_format import PartError, UnknownFormat
-from slurm_resilience.checkpoint.structure import flatten
-from slurm_resilience.checkpoint.structure_rebuilt import rebuild
+from slurm_resilience.checkpoint.format.part_format import PartError, UnknownFormat
+from slurm_resilience.checkpoint.format.structure import flatten
+from slurm_resilience.checkpoint.format.structure_rebuilt import rebuild
 from slurm_resilience.errors import CheckpointUnsupported
 
 

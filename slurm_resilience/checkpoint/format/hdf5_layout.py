@@ -14,11 +14,11 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5f, h5g, h5o, h5p, h5s, h5t
 
-from slurm_resilience.checkpoint.checksum import CHECKSUM_BYTES
-from slurm_resilience.checkpoint.hdf5_head import parse
-from slurm_resilience.checkpoint.hdf5_memory import HeadMemory, access_to, link_to
-from slurm_resilience.checkpoint.hdf5_type import hdf5_type
-from slurm_resilience.checkpoint.part_format import (
+from slurm_resilience.checkpoint.format.checksum import CHECKSUM_BYTES
+from slurm_resilience.checkpoint.format.hdf5_head import parse
+from slurm_resilience.checkpoint.format.hdf5_memory import HeadMemory, access_to, link_to
+from slurm_resilience.checkpoint.format.hdf5_type import hdf5_type
+from slurm_resilience.checkpoint.format.part_format import (
     FORMAT,
     FORMAT_VERSION,
     PAYLOAD_ALIGNMENT_BYTES,

@@ -12,9 +12,9 @@ import h5py
 import numpy as np
 from h5py import h5d, h5f, h5s
 
-from slurm_resilience.checkpoint.checksum import CHECKSUM_BYTES
-from slurm_resilience.checkpoint.hdf5_memory import HeadMemory, access_to, link_to
-from slurm_resilience.checkpoint.part_format import (
+from slurm_resilience.checkpoint.format.checksum import CHECKSUM_BYTES
+from slurm_resilience.checkpoint.format.hdf5_memory import HeadMemory, access_to, link_to
+from slurm_resilience.checkpoint.format.part_format import (
     FORMAT,
     FORMAT_VERSION,
     Dataset,

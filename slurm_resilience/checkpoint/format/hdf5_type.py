@@ -6,7 +6,7 @@ from typing import Any
 
 from h5py import h5t
 
-from slurm_resilience.checkpoint.element_type import ElementType, Storage
+from slurm_resilience.checkpoint.format.element_type import ElementType, Storage
 
 
 def hdf5_type(element: ElementType) -> Any:

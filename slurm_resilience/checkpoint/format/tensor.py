@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from slurm_resilience.checkpoint.element_type import NUMPY_PREFIX, element_type
-from slurm_resilience.checkpoint.part_format import UnknownFormat
+from slurm_resilience.checkpoint.format.element_type import NUMPY_PREFIX, element_type
+from slurm_resilience.checkpoint.format.part_format import UnknownFormat
 
 _MOST_DIMENSIONS = 32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from h5py import h5f, h5fd, h5p
 
-from slurm_resilience.checkpoint.part_format import ALIGNED_FROM_BYTES, STATE_GROUP
+from slurm_resilience.checkpoint.format.part_format import ALIGNED_FROM_BYTES, STATE_GROUP
 
 
 class HeadMemory:

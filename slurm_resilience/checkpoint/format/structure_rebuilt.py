@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from slurm_resilience.checkpoint.part_format import PartError, UnknownFormat
+from slurm_resilience.checkpoint.format.part_format import PartError, UnknownFormat
 
 
 def rebuild(document: bytes, values: Sequence[Any]) -> dict[str, Any]:

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from slurm_resilience.checkpoint.element_type import NUMPY_PREFIX, element_type
-from slurm_resilience.checkpoint.part_format import Dataset
-from slurm_resilience.checkpoint.path_name import segments_of
-from slurm_resilience.checkpoint.tensor import dtype_name, identity, refusal
+from slurm_resilience.checkpoint.format.element_type import NUMPY_PREFIX, element_type
+from slurm_resilience.checkpoint.format.part_format import Dataset
+from slurm_resilience.checkpoint.format.path_name import segments_of
+from slurm_resilience.checkpoint.format.tensor import dtype_name, identity, refusal
 from slurm_resilience.errors import CheckpointUnsupported
 
 DEEPEST = 100

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from slurm_resilience.checkpoint.element_type import ElementType, element_type
+from slurm_resilience.checkpoint.format.element_type import ElementType, element_type
 
 FORMAT = "slurm-resilience checkpoint part"
 FORMAT_VERSION = 1

@@ -1,0 +1,1 @@
+"""A part as HDF5: what lies where in the file, and what it means."""
