@@ -1,6 +1,6 @@
 """Checkpoints as HDF5 files, one a rank: `RUN/checkpoints/<checkpoint>/rank-00003.h5`.
 
-The format is docs/checkpoint_format.md; why it is so is docs/decisions/0002-checkpoint-format.md.
+The format is docs/checkpoint_format.md; why it is so is in docs/decisions, numbers 2 and 7.
 torch, h5py, numpy and xxhash are imported by the verbs that need them: `delete` and `path_of` need none of them,
 `verify_part` no torch.
 """
@@ -12,83 +12,101 @@ import errno
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slurm_resilience.checkpoint.disk.part_file import OpenPart, StagedFile, is_staging
-from slurm_resilience.checkpoint.format.part_format import PartError, UnknownFormat
-from slurm_resilience.checkpoint.store import PartReceipt, Progress, TensorEntry
+from slurm_resilience.checkpoint.disk.open_part import OpenPart
+from slurm_resilience.checkpoint.disk.staged_file import StagedFile, is_staging
+from slurm_resilience.checkpoint.format.part_format import Head, HeadChecksum, PartError, UnknownFormat
+from slurm_resilience.checkpoint.store import Borrowed, PartReceipt, Progress, TensorEntry
 from slurm_resilience.durable_file import make_directory_durably, sync_directory
 from slurm_resilience.errors import CheckpointDamaged, CheckpointUnavailable, CheckpointUnsupported
+
+if TYPE_CHECKING:  # it comes with h5py
+    from slurm_resilience.checkpoint.format.plan import Planner
 
 CHECKPOINTS = "checkpoints"
 
 _CHECKPOINT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_PART_NAME = re.compile(r"rank-[0-9]{5,}\.h5")
+_OURS = re.compile(r"rank-[0-9]{5,}\.(h5|receipt|from-.*\.h5)")
+"""A part, its receipt before it is committed, and a link to a part of another checkpoint that it borrows from."""
 
 
 class Hdf5Store:
-    """A CheckpointStore below `root`, the run directory. Holds no state: any number of processes may have one each."""
+    """A CheckpointStore below `root`, the run directory. Any number of processes may have one each.
+
+    Keeps the plans of the last few parts, nothing else: a part of the same shape is planned once.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._planner: Planner | None = None
 
     def write_part(
-        self, checkpoint: str, *, rank: int, state: Mapping[str, Any], attributes: Mapping[str, Any]
+        self,
+        checkpoint: str,
+        *,
+        rank: int,
+        state: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        borrowed: Mapping[str, Borrowed] | None = None,
     ) -> PartReceipt:
-        """As CheckpointStore says. The state must not change meanwhile. A second write of a part replaces the first."""
-        from slurm_resilience.checkpoint.format.hdf5_layout import lay_out
+        """As CheckpointStore says. The state must not change meanwhile. A second write of a part replaces the first.
+
+        Tensors in `borrowed` (by their names in `TensorEntry`) are not written: they lie in a file of the
+        checkpoint's folder already, where whoever lends them has to leave them.
+        """
+        from slurm_resilience.checkpoint.disk.image_writer import write_from
         from slurm_resilience.checkpoint.format.structure import flatten
         from slurm_resilience.checkpoint.format.tensor import bytes_of
-        from slurm_resilience.checkpoint.part_content import put
 
         folder = self._folder(checkpoint)
         final = folder / part_name(rank)
-        flat = flatten(state)
+        lent = borrowed or {}
+        if any(loan.file == final.name for loan in lent.values()):
+            raise CheckpointUnsupported(f"{final} can't be written: it would borrow from itself")
         try:
-            layout = lay_out(
-                checkpoint=checkpoint,
-                rank=rank,
-                attributes=attributes,
-                document=flat.document,
-                datasets=flat.datasets,
-            )
+            flat = flatten(state, {name: each.file for name, each in lent.items()})
+            plan = self._plans().plan(flat, checkpoint=checkpoint, rank=rank, attributes=attributes)
+            head = plan.head(checkpoint=checkpoint, rank=rank, attributes=attributes, document=flat.document)
         except ValueError as error:
             raise CheckpointUnsupported(f"{final} can't be written: {error}") from error
+        for row in plan.borrowed:
+            loan = lent[flat.datasets[row].name]
+            plan.put_places(head, {row: loan.offset})
+            plan.put_checksums(head, {row: loan.checksum})
         with _refusals(f"{final} can't be written"):
             make_directory_durably(folder)
-            with StagedFile(final, owner=checkpoint, file_bytes=layout.file_bytes) as file:
-                checksum = put(file, layout, (bytes_of(value) for value in flat.values))
+            with StagedFile(final, owner=checkpoint, file_bytes=plan.image.file_bytes) as file:
+                pieces = (bytes_of(flat.values[region.row]) for region in plan.image.regions)
+                checksum = HeadChecksum(*write_from(file, head, plan.image, pieces))
                 file.publish()
             # Made by us or by another rank a moment ago, who may not have come to its own sync.
             sync_directory(folder.parent)
             sync_directory(self._root)
         relative = PurePosixPath(CHECKPOINTS, checkpoint, final.name)
-        return PartReceipt(rank=rank, file=str(relative), bytes=layout.file_bytes, checksum=str(checksum))
+        return PartReceipt(rank=rank, file=str(relative), bytes=plan.image.file_bytes, checksum=str(checksum))
 
     def read_part(self, receipt: PartReceipt, *, progress: Progress | None = None) -> dict[str, Any]:
         """As CheckpointStore says. Tensors are on the CPU, in fresh memory, contiguous."""
         from slurm_resilience.checkpoint.format.structure_rebuilt import rebuild
-        from slurm_resilience.checkpoint.format.tensor import allocate
-        from slurm_resilience.checkpoint.part_content import fill, verified_head
+        from slurm_resilience.checkpoint.format.tensor import allocate_all
+        from slurm_resilience.checkpoint.part_content import read_elements, verified_head
 
         path = self.path_of(receipt)
         with self._answers_of(path), OpenPart(path) as file:
             head = verified_head(file, receipt)
-            values = []
-            for placed in head.placed:
-                allocation = allocate(placed.dataset.dtype, placed.dataset.shape)
-                fill(file, placed, allocation.bytes, progress)
-                values.append(allocation.value)
-            return rebuild(head.document, values)
+            allocations = allocate_all([placed.dataset for placed in head.placed])
+            memory = [allocation.bytes for allocation in allocations]
+            read_elements(file, path.parent, head.placed, memory, progress)
+            return rebuild(head.document, [allocation.value for allocation in allocations])
 
     def verify_part(self, receipt: PartReceipt, *, progress: Progress | None = None) -> list[TensorEntry]:
-        from slurm_resilience.checkpoint.part_content import check, verified_head
+        from slurm_resilience.checkpoint.part_content import read_elements, verified_head
 
         path = self.path_of(receipt)
         with self._answers_of(path), OpenPart(path) as file:
             head = verified_head(file, receipt)
-            for placed in head.placed:
-                check(file, placed, progress)
+            read_elements(file, path.parent, head.placed, [None] * len(head.placed), progress)
         return [
             TensorEntry(
                 name=placed.dataset.name,
@@ -100,23 +118,28 @@ class Hdf5Store:
             for placed in head.placed
         ]
 
-    def read_attributes(self, receipt: PartReceipt) -> dict[str, Any]:
-        """The `attributes` given to `write_part`, verified. Reads the head only. Same errors as `read_part`."""
+    def head_of(self, receipt: PartReceipt) -> Head:
+        """What the part says of itself and of its tensors, verified. Reads no element. Same errors as `read_part`."""
         from slurm_resilience.checkpoint.part_content import verified_head
 
         path = self.path_of(receipt)
         with self._answers_of(path), OpenPart(path) as file:
-            return verified_head(file, receipt).attributes
+            return verified_head(file, receipt)
+
+    def read_attributes(self, receipt: PartReceipt) -> dict[str, Any]:
+        """The `attributes` given to `write_part`, verified. Reads the head only. Same errors as `read_part`."""
+        return self.head_of(receipt).attributes
 
     def delete(self, checkpoint: str) -> None:
-        """Remove the parts of `checkpoint` and what dead writers left of them. Other files, and their folder, stay.
+        """Remove the parts of `checkpoint`, what they borrow and what dead writers left. Other files, and their
+        folder, stay. (A borrowed file is a link: the part it belongs to keeps its own.)
 
         Durable and harmless twice. CheckpointUnavailable if the file system refuses.
         """
         folder = self._folder(checkpoint)
         with _refusals(f"{folder} can't be deleted"):
             try:
-                ours = [path for path in folder.iterdir() if _PART_NAME.fullmatch(path.name) or is_staging(path)]
+                ours = [path for path in folder.iterdir() if _OURS.fullmatch(path.name) or is_staging(path)]
             except FileNotFoundError:
                 return
             for path in ours:
@@ -145,6 +168,13 @@ class Hdf5Store:
         if relative.is_absolute() or ".." in relative.parts:
             raise CheckpointDamaged(self._root, f"a receipt names {receipt.file}, which is not below it")
         return self._root / relative
+
+    def _plans(self) -> Planner:
+        from slurm_resilience.checkpoint.format.plan import Planner
+
+        if self._planner is None:
+            self._planner = Planner()
+        return self._planner
 
     def _folder(self, checkpoint: str) -> Path:
         if not _CHECKPOINT_ID.fullmatch(checkpoint):

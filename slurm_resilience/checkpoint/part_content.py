@@ -1,35 +1,20 @@
-"""The bytes of a part: written once with their checksums, and never handed on unverified.
+"""The bytes of a part, never handed on unverified.
 
 Knows no torch: elements are memory, whatever they mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from slurm_resilience.checkpoint.disk.part_file import OpenPart, StagedFile
-from slurm_resilience.checkpoint.format.checksum import Checksum, checksum_of
+from slurm_resilience.checkpoint.disk.image_reader import Shorter, Wanted, WrongContent, read_verified
+from slurm_resilience.checkpoint.disk.open_part import OpenPart
+from slurm_resilience.checkpoint.format.checksum import checksum_of
 from slurm_resilience.checkpoint.format.hdf5_head import parse
-from slurm_resilience.checkpoint.format.hdf5_layout import Layout
 from slurm_resilience.checkpoint.format.part_format import Head, HeadChecksum, PartError, Placed
 from slurm_resilience.checkpoint.store import PartReceipt, Progress
-
-_PIECE_BYTES = 8 << 20
-
-
-def put(file: StagedFile, layout: Layout, pieces: Iterable[memoryview]) -> HeadChecksum:
-    """Write the elements, then the head that vouches for them. `pieces` are the datasets' elements, in order."""
-    checksums: list[bytes] = []
-    for offset, elements in zip(layout.offsets, pieces, strict=True):
-        checksum = Checksum()
-        for start in range(0, len(elements), _PIECE_BYTES):
-            piece = elements[start : start + _PIECE_BYTES]
-            checksum.update(piece)  # while it is in the processor's cache
-            file.write_at(offset + start, piece)
-        checksums.append(checksum.digest())
-    layout.put_checksums(checksums)
-    file.write_at(0, memoryview(layout.head))
-    return HeadChecksum(checksum_of(layout.head), len(layout.head))
 
 
 def verified_head(file: OpenPart, receipt: PartReceipt) -> Head:
@@ -55,40 +40,59 @@ def verified_head(file: OpenPart, receipt: PartReceipt) -> Head:
     return head
 
 
-def fill(file: OpenPart, placed: Placed, into: memoryview, progress: Progress | None) -> None:
-    """Read a dataset's elements and hold them, as they now lie in memory, against their checksum."""
-    checksum = Checksum()
-    for start in range(0, placed.dataset.bytes, _PIECE_BYTES):
-        piece = into[start : start + _PIECE_BYTES]
-        _read(file, placed, start, piece)
-        checksum.update(piece)
-        if progress is not None:
-            progress(len(piece))
-    _compare(placed, checksum)
+def read_elements(
+    file: OpenPart,
+    folder: Path,
+    placed: Sequence[Placed],
+    into: Sequence[memoryview | None],
+    progress: Progress | None,
+) -> None:
+    """Read the elements of `placed`, which lie in `file` or beside it in `folder`, and verify them as they now lie in
+    memory; with None they are only looked at.
+
+    Raises PartError naming the tensor, and its file if that is another, and OSError.
+    """
+    rows: dict[str | None, list[int]] = {}
+    for row, each in enumerate(placed):
+        if each.dataset.bytes:
+            rows.setdefault(each.dataset.file, []).append(row)
+    for lender, some in rows.items():
+        wanted = [_wanted(placed[row], into[row]) for row in some]
+        with contextlib.nullcontext(file) if lender is None else _lent_by(folder, lender, wanted) as opened:
+            _read(opened, wanted, progress)
 
 
-def check(file: OpenPart, placed: Placed, progress: Progress | None) -> None:
-    """As `fill`, keeping nothing."""
-    checksum = Checksum()
-    scratch = memoryview(bytearray(min(placed.dataset.bytes, _PIECE_BYTES)))
-    for start in range(0, placed.dataset.bytes, _PIECE_BYTES):
-        piece = scratch[: placed.dataset.bytes - start]
-        _read(file, placed, start, piece)
-        checksum.update(piece)
-        if progress is not None:
-            progress(len(piece))
-    _compare(placed, checksum)
+@contextlib.contextmanager
+def _lent_by(folder: Path, lender: str, wanted: Sequence[Wanted]) -> Iterator[OpenPart]:
+    """The file that tensors are borrowed from. It is part of this part: without it, this one is damaged."""
+    try:
+        with OpenPart(folder / lender) as opened:
+            size_bytes = opened.size_bytes()
+            for one in wanted:
+                if one.offset + one.bytes > size_bytes:
+                    raise PartError(
+                        f"tensor {one.name} ends at byte {one.offset + one.bytes}, that file at {size_bytes}"
+                    )
+            yield opened
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise PartError(f"tensor {wanted[0].name} can't be read: that file is missing") from error
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} (in {lender}, from which it borrows)") from error
 
 
-def _read(file: OpenPart, placed: Placed, start: int, piece: memoryview) -> None:
-    if not file.read_into(placed.offset + start, piece):
-        raise PartError(f"tensor {placed.dataset.name} became shorter while it was read")
-
-
-def _compare(placed: Placed, checksum: Checksum) -> None:
-    found = checksum.digest()
-    if found != placed.checksum:
+def _read(file: OpenPart, wanted: Sequence[Wanted], progress: Progress | None) -> None:
+    try:
+        read_verified(file, wanted, progress=progress)
+    except Shorter as error:
+        raise PartError(f"tensor {error.name} became shorter while it was read") from error
+    except WrongContent as error:
         raise PartError(
-            f"tensor {placed.dataset.name} has the checksum xxh3-128:{found.hex()}, "
-            f"xxh3-128:{placed.checksum.hex()} was written"
-        )
+            f"tensor {error.name} has the checksum xxh3-128:{error.found.hex()}, "
+            f"xxh3-128:{error.expected.hex()} was written"
+        ) from error
+
+
+def _wanted(placed: Placed, into: memoryview | None) -> Wanted:
+    dataset = placed.dataset
+    name = dataset.name if dataset.file is None else f"{dataset.name} (in {dataset.file})"
+    return Wanted(name, placed.offset, dataset.bytes, placed.checksum, into)

@@ -24,6 +24,16 @@ class PartReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Borrowed:
+    """Elements that need not be written, since they lie in another part: a tensor that hasn't changed."""
+
+    file: str
+    """A file in the folder of the part that borrows (a hard link to the other checkpoint's part)."""
+    offset: int
+    checksum: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class TensorEntry:
     """One tensor as it lies in a part."""
 

@@ -5,10 +5,19 @@ Plain numbers, so that they can be sent to a process that knows neither torch no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+Progress = Callable[[int], None]
+"""Told how many bytes more are dealt with."""
 
 PAGE_BYTES = 4096
 """The file system's and O_DIRECT's unit: elements begin at a multiple of it."""
+
+
+def whole_pages(size_bytes: int) -> int:
+    """The pages that `size_bytes` take, in bytes."""
+    return -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +38,10 @@ class Image:
     checksums_offset: int
     """Where in the head the table of checksums lies, 16 bytes a row."""
     regions: tuple[Region, ...]
-    """By offset. Rows of tensors without elements, and of those that lie in another file, have none."""
+    """By offset, apart from each other. Rows of tensors without elements have none, nor have those of tensors whose
+    elements lie in another file."""
+
+    @property
+    def head_pages_bytes(self) -> int:
+        """Where the elements may begin."""
+        return whole_pages(self.head_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from h5py import h5f, h5fd, h5p
 
-from slurm_resilience.checkpoint.format.part_format import ALIGNED_FROM_BYTES, STATE_GROUP
+from slurm_resilience.checkpoint.format.part_format import STATE_GROUP
 
 
 class HeadMemory:
@@ -51,12 +51,12 @@ class HeadMemory:
         pass
 
 
-def access_to(memory: HeadMemory, *, alignment_bytes: int = 1) -> h5p.PropFAID:
+def access_to(memory: HeadMemory, *, aligned_from_bytes: int = 1, alignment_bytes: int = 1) -> h5p.PropFAID:
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_fileobj_driver(h5fd.fileobj_driver, memory)
     access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_V18)  # every HDF5 since 2008 reads it
     access.set_fclose_degree(h5f.CLOSE_STRONG)
-    access.set_alignment(ALIGNED_FROM_BYTES, alignment_bytes)
+    access.set_alignment(aligned_from_bytes, alignment_bytes)
     return access
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from slurm_resilience.checkpoint.format.element_type import ElementType, element_type
 
 FORMAT = "slurm-resilience checkpoint part"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 PAYLOAD_ALIGNMENT_BYTES = 4096
 ALIGNED_FROM_BYTES = 64
 
 STATE_GROUP = "state"
+
+PLACE_BYTES = 16
+"""A row of `/places`: the file's number and the offset in it, both 64 bits, little-endian."""
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 
 
 class PartError(Exception):
@@ -36,6 +41,8 @@ class Dataset:
     shape: tuple[int, ...]
     also: tuple[str, ...] = ()
     """Further names for the same dataset (hard links)."""
+    file: str | None = None
+    """Where the elements lie, if not in this part: the plain name of a file in the same folder."""
 
     @property
     def element(self) -> ElementType:
@@ -69,12 +76,24 @@ class Head:
     placed: tuple[Placed, ...]
 
 
-def names_of(document: bytes) -> tuple[str, ...]:
-    """The datasets that a structure document refers to, in the order of the checksum table."""
-    names = json.loads(document)["tensors"]
-    if not all(isinstance(name, str) for name in names):
-        raise PartError("its structure names a tensor by something else than text")
-    return tuple(names)
+@dataclass(frozen=True, slots=True)
+class HeadContent:
+    """The four datasets of a head, as bytes."""
+
+    structure: bytes
+    attributes: bytes
+    places: bytes
+    checksums: bytes
+
+
+def files_of(datasets: Iterable[Dataset]) -> list[str]:
+    """The files that datasets are borrowed from: number n in `/places` is the n-th of these, 0 the part itself."""
+    return list(dict.fromkeys(dataset.file for dataset in datasets if dataset.file is not None))
+
+
+def is_file_name(name: object) -> bool:
+    """Whether a part may refer to `name`: a file of its own folder, never a way out of it."""
+    return isinstance(name, str) and _FILE_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ Data only: loading rebuilds the types named here and nothing else. No pickle, no
     {"scalar": ["<f4", "base64"]}             a numpy scalar
     {"size": […]}, {"dtype": "bfloat16"}, {"device": "cuda:0"}
     {"tensor": row, "requires_grad": true}, {"array": row}
+
+Beside the state: `tensors`, a row `[name, dtype, shape]` each, and `files`, those in which other rows' elements lie.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import math
-import struct
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,9 @@ import numpy as np
 import torch
 
 from slurm_resilience.checkpoint.format.element_type import NUMPY_PREFIX, element_type
-from slurm_resilience.checkpoint.format.part_format import Dataset
+from slurm_resilience.checkpoint.format.part_format import Dataset, files_of
 from slurm_resilience.checkpoint.format.path_name import segments_of
+from slurm_resilience.checkpoint.format.plain_float import encode_float, float_bits
 from slurm_resilience.checkpoint.format.tensor import dtype_name, identity, refusal
 from slurm_resilience.errors import CheckpointUnsupported
 
@@ -50,16 +51,34 @@ class Flattened:
     values: tuple[Any, ...]
 
 
-def flatten(state: Mapping[str, Any]) -> Flattened:
-    """Take `state` apart, copying nothing. CheckpointUnsupported, with the path, for what can't be kept."""
+def flatten(state: Mapping[str, Any], borrowed: Mapping[str, str] | None = None) -> Flattened:
+    """Take `state` apart, copying nothing. CheckpointUnsupported, with the path, for what can't be kept.
+
+    `borrowed` says of tensors (by their first names) in which file of the part's folder their elements lie already.
+    Those without elements are never borrowed. ValueError for a name that no tensor has.
+    """
     taking = _Taking()
     encoded = taking.encode(dict(state), ())
-    document = json.dumps({"state": encoded, "tensors": [names[0] for names in taking.names]}, separators=(",", ":"))
-    datasets = tuple(
-        Dataset(names[0], dtype_name(value), tuple(value.shape), also=tuple(names[1:]))
-        for names, value in zip(taking.names, taking.values, strict=True)
-    )
-    return Flattened(document.encode("ascii"), datasets, tuple(taking.values))
+    lent = dict(borrowed or {})
+    datasets = []
+    for names, value in zip(taking.names, taking.values, strict=True):
+        file = lent.pop(names[0], None)
+        empty = 0 in value.shape
+        datasets.append(
+            Dataset(names[0], dtype_name(value), tuple(value.shape), tuple(names[1:]), None if empty else file)
+        )
+    if lent:
+        raise ValueError(f"no tensor has the name {next(iter(lent))}, which is said to be borrowed")
+    return Flattened(_document(encoded, datasets), tuple(datasets), tuple(taking.values))
+
+
+def _document(encoded: Any, datasets: Sequence[Dataset]) -> bytes:
+    document = {
+        "state": encoded,
+        "tensors": [[dataset.name, dataset.dtype, dataset.shape] for dataset in datasets],
+        "files": files_of(datasets),
+    }
+    return json.dumps(document, separators=(",", ":")).encode("ascii")
 
 
 class _Taking:
@@ -143,18 +162,14 @@ def _int(value: int) -> Any:
     return value if -(2**63) <= value < 2**63 else {"int": hex(value)}
 
 
-def _bits(value: float) -> str:
-    return struct.pack(">d", value).hex()
-
-
 def _text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
 _SCALARS: dict[type, Callable[[Any], Any]] = {
     int: _int,
-    float: lambda value: value if math.isfinite(value) else {"float": _bits(value)},
-    complex: lambda value: {"complex": [_bits(value.real), _bits(value.imag)]},
+    float: encode_float,
+    complex: lambda value: {"complex": [float_bits(value.real), float_bits(value.imag)]},
     bytes: lambda value: {"bytes": _text(value)},
     torch.Size: lambda value: {"size": list(value)},
     torch.dtype: lambda value: {"dtype": str(value).removeprefix("torch.")},

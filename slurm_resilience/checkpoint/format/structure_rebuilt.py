@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 
 from slurm_resilience.checkpoint.format.part_format import PartError, UnknownFormat
+from slurm_resilience.checkpoint.format.plain_float import float_of_bits
 
 
 def rebuild(document: bytes, values: Sequence[Any]) -> dict[str, Any]:
@@ -58,9 +58,9 @@ class _Rebuilding:
             case {"int": digits}:
                 return int(digits, 16)
             case {"float": bits}:
-                return _float(bits)
+                return float_of_bits(bits)
             case {"complex": [real, imaginary]}:
-                return complex(_float(real), _float(imaginary))
+                return complex(float_of_bits(real), float_of_bits(imaginary))
             case {"bytes": text}:
                 return base64.b64decode(text, validate=True)
             case {"scalar": [dtype, text]}:
@@ -93,11 +93,6 @@ def _row(row: Any) -> int:
     if type(row) is not int or row < 0:
         raise PartError(f"its structure refers to tensor {row!r}")
     return row
-
-
-def _float(bits: str) -> float:
-    value: float = struct.unpack(">d", bytes.fromhex(bits))[0]
-    return value
 
 
 def _dtype(name: str) -> torch.dtype:

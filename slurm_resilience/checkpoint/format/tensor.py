@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from slurm_resilience.checkpoint.disk.memory import fresh_memory
 from slurm_resilience.checkpoint.format.element_type import NUMPY_PREFIX, element_type
-from slurm_resilience.checkpoint.format.part_format import UnknownFormat
+from slurm_resilience.checkpoint.format.part_format import Dataset, UnknownFormat
 
 _MOST_DIMENSIONS = 32
+
+_ALONE_FROM_BYTES = 2 << 20
+_SHARED_BYTES = 32 << 20
+_ALIGNMENT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Fresh memory of a tensor or array, and the same as bytes to be filled."""
+    """A tensor or array in fresh memory, and the same as bytes to be filled."""
 
     value: Any
     bytes: memoryview
@@ -87,16 +93,56 @@ def bytes_of(value: torch.Tensor | np.ndarray[Any, Any]) -> memoryview:
 
 
 def allocate(dtype: str, shape: tuple[int, ...]) -> Allocation:
-    """A CPU tensor or array of its own, not yet filled. UnknownFormat where this torch lacks the dtype."""
-    if dtype.startswith(NUMPY_PREFIX):
-        array = np.empty(shape, dtype=np.dtype(dtype.removeprefix(NUMPY_PREFIX)))
-        return Allocation(array, array.reshape(-1).view(np.uint8).data)
-    known = getattr(torch, dtype, None)
+    """A CPU tensor or array of its own, zeros. UnknownFormat where this torch lacks the dtype."""
+    return allocate_all([Dataset("", dtype, shape)])[0]
+
+
+def allocate_all(datasets: Sequence[Dataset]) -> list[Allocation]:
+    """Memory for many tensors: huge pages for the large ones, few mappings for the small ones.
+
+    What is small shares a mapping with its neighbours, which is given back when the last of them is; that is not the
+    whole part, since optimizer state is kept for long where weights are copied and let go.
+    """
+    allocations: dict[int, Allocation] = {}
+    shared: list[int] = []
+    shared_bytes = 0
+    for row, dataset in enumerate(datasets):
+        if dataset.bytes >= _ALONE_FROM_BYTES:
+            allocations[row] = _in_memory(dataset, fresh_memory(dataset.bytes))
+            continue
+        shared.append(row)
+        shared_bytes += _with_padding(dataset.bytes)
+        if shared_bytes >= _SHARED_BYTES:
+            allocations |= _side_by_side(datasets, shared)
+            shared, shared_bytes = [], 0
+    allocations |= _side_by_side(datasets, shared)
+    return [allocations[row] for row in range(len(datasets))]
+
+
+def _side_by_side(datasets: Sequence[Dataset], rows: Sequence[int]) -> dict[int, Allocation]:
+    memory = fresh_memory(sum(_with_padding(datasets[row].bytes) for row in rows) or 1)
+    start = 0
+    allocations = {}
+    for row in rows:
+        allocations[row] = _in_memory(datasets[row], memory[start : start + datasets[row].bytes])
+        start += _with_padding(datasets[row].bytes)
+    return allocations
+
+
+def _with_padding(size_bytes: int) -> int:
+    return -(-size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+
+
+def _in_memory(dataset: Dataset, memory: memoryview) -> Allocation:
+    """A value whose elements are `memory`. It has a storage of its own, no larger than it is."""
+    if dataset.dtype.startswith(NUMPY_PREFIX):
+        dtype = np.dtype(dataset.dtype.removeprefix(NUMPY_PREFIX))
+        return Allocation(np.frombuffer(memory, dtype=dtype).reshape(dataset.shape), memory)
+    known = getattr(torch, dataset.dtype, None)
     if not isinstance(known, torch.dtype):
-        raise UnknownFormat(f"a tensor has dtype {dtype}, which torch {torch.__version__} doesn't have")
+        raise UnknownFormat(f"a tensor has dtype {dataset.dtype}, which torch {torch.__version__} doesn't have")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # "ComplexHalf is experimental": it is only memory here
-        tensor = torch.empty(shape, dtype=known)
-    if tensor.numel() == 0:
-        return Allocation(tensor, memoryview(bytearray()))
-    return Allocation(tensor, tensor.reshape(-1).view(torch.uint8).numpy().data)
+        if not memory:
+            return Allocation(torch.empty(dataset.shape, dtype=known), memory)
+        return Allocation(torch.frombuffer(memory, dtype=known).reshape(dataset.shape), memory)

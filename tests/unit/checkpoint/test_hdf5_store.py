@@ -63,10 +63,10 @@ def test_plain_h5py_reads_names_numbers_and_attributes(store: Hdf5Store) -> None
     path = store.path_of(_write(store, step=120, lr=0.1, done=False, note="Grüße", nothing=None))
     with h5py.File(path, "r") as file:
         assert file.attrs["format"] == b"slurm-resilience checkpoint part"
-        assert file.attrs["format_version"] == 1
-        assert (file.attrs["checkpoint"], file.attrs["rank"]) == (ID.encode(), 3)
-        assert file["attributes"].attrs["step"] == 120
-        assert file["attributes"].attrs["note"].decode() == "Grüße"
+        assert file.attrs["format_version"] == 2
+        facts = json.loads(file["attributes"][()])
+        assert (facts["checkpoint"], facts["rank"]) == (ID, 3)
+        assert facts["attributes"] == {"step": 120, "lr": 0.1, "done": False, "note": "Grüße", "nothing": None}
         assert np.array_equal(file["state/model/w"][()], np.arange(3000, dtype=np.float32).reshape(50, 60))
         assert file["state/model/w"] == file["state/model/head"]
         assert file["state/model/bf16"].astype("f4")[()].tolist() == [1.0, -2.5, float("inf")]
@@ -82,12 +82,17 @@ def test_the_checksum_table_can_be_checked_with_plain_h5py_and_xxhash(store: Hdf
     path = store.path_of(_write(store))
     raw = path.read_bytes()
     with h5py.File(path, "r") as file:
-        names = json.loads(file["structure"][()].tobytes())["tensors"]
-        assert file["checksums"].shape == (len(names), 16)
-        for name, checksum in zip(names, file["checksums"], strict=True):
+        rows = json.loads(file["structure"][()])["tensors"]
+        assert file["checksums"].shape == (len(rows), 16)
+        assert file["places"].shape == (len(rows), 2)
+        for (name, _, shape), checksum, place in zip(rows, file["checksums"], file["places"], strict=True):
             dataset = file[f"state/{name}"].id
             start = dataset.get_offset() or 0
-            elements = raw[start : start + dataset.get_storage_size()]
+            assert list(dataset.shape) == shape
+            assert place.tolist() == [0, start]
+            elements = raw[
+                start : start + (dataset.get_storage_size() if dataset.get_space().get_select_npoints() else 0)
+            ]
             assert xxhash.xxh3_128(elements).digest() == checksum.tobytes()
 
 
@@ -114,10 +119,10 @@ def test_the_layout_is_that_of_a_prepared_image(store: Hdf5Store) -> None:
             assert not dataset.id.get_create_plist().get_obj_track_times()
             if dataset.size == 0:
                 continue
-            assert dataset.id.get_offset() >= head_bytes
+            assert dataset.id.get_offset() >= -(-head_bytes // 4096) * 4096
             assert dataset.nbytes < 64 or dataset.id.get_offset() % 4096 == 0
             ends.append(dataset.id.get_offset() + dataset.nbytes)
-        for name in ("structure", "checksums"):
+        for name in ("structure", "attributes", "places", "checksums"):
             assert file[name].id.get_offset() + file[name].nbytes <= head_bytes
     assert max(ends) == receipt.bytes
 
@@ -129,12 +134,20 @@ def test_the_same_state_makes_the_same_bytes(tmp_path: Path) -> None:
     assert one.path_of(first).read_bytes() == other.path_of(second).read_bytes()
 
 
+def test_a_store_that_has_written_other_parts_writes_the_same_bytes(tmp_path: Path) -> None:
+    one, other = (Hdf5Store(tmp_path / name) for name in "ab")
+    for step in range(3):
+        one.write_part("step-1.a1", rank=step, state=_state() | {"steps": [10**step] * 50}, attributes={"step": step})
+    first, second = _write(one, step=1), _write(other, step=1)
+    assert one.path_of(first).read_bytes() == other.path_of(second).read_bytes()
+
+
 def test_a_part_larger_than_a_piece_comes_back(store: Hdf5Store) -> None:
     state = {"w": torch.arange(3 * 2**20 + 17, dtype=torch.int64)}
     receipt = store.write_part(ID, rank=0, state=state, attributes={})
     pieces: list[int] = []
     assert torch.equal(store.read_part(receipt, progress=pieces.append)["w"], state["w"])
-    assert len(pieces) == 4
+    assert len(pieces) > 1
     assert sum(pieces) == state["w"].nbytes
 
 
@@ -147,6 +160,7 @@ def test_a_state_without_tensors_is_a_part_too(store: Hdf5Store) -> None:
 def test_attributes_come_back_as_they_were_given(store: Hdf5Store) -> None:
     given = {"step": -(2**63), "lr": float("inf"), "done": True, "note": "", "nothing": None, "ü": "ü" * 1000}
     given |= {f"more {number}": number for number in range(40)}
+    given |= {"": "\ud800\0", "long": "x" * 100_000, "small": -0.0, "tenth": 0.1}
     assert store.read_attributes(_write(store, **given)) == given
     assert store.read_attributes(_write(store, torch=torch.__version__, n=np.int32(3))) == {
         "torch": str(torch.__version__),
@@ -154,12 +168,8 @@ def test_attributes_come_back_as_they_were_given(store: Hdf5Store) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [{"a": 2**63}, {"a": [1]}, {"a": "x\0"}, {"a": "\ud800"}, {"a": "x" * 40_000}, {"": 1}, {"a\0": 1}, {"a": b"x"}],
-    ids=lambda value: str(value)[:20].replace("\0", "NUL").encode("ascii", "replace").decode(),
-)
-def test_an_attribute_that_hdf5_can_not_hold_is_refused_and_nothing_is_written(
+@pytest.mark.parametrize("attributes", [{"a": 2**63}, {"a": [1]}, {"a": b"x"}, {"a": 1j}, {3: 1}], ids=str)
+def test_an_attribute_that_is_not_plain_is_refused_and_nothing_is_written(
     store: Hdf5Store, attributes: dict[str, Any]
 ) -> None:
     with pytest.raises(CheckpointUnsupported):
@@ -184,9 +194,13 @@ def test_a_receipt_can_never_lead_out_of_the_run_directory(store: Hdf5Store, fil
 def test_deleting_takes_what_dead_writers_left_and_leaves_what_is_not_ours(store: Hdf5Store) -> None:
     folder = store.path_of(_write(store)).parent
     (folder / f".rank-00007.h5.{ID}.0123456789abcdef.tmp").write_bytes(b"torn")
+    (folder / "rank-00003.receipt").write_bytes(b"{}")
+    (folder / "rank-00003.from-step-0000000100.a1.h5").write_bytes(b"lent")
     (folder / "notes.txt").write_text("mine")
+    (folder / "rank-00003.from-me.txt").write_text("mine too")
     store.delete(ID)
-    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "rank-00003.from-me.txt"]
+    (folder / "rank-00003.from-me.txt").unlink()
     (folder / "notes.txt").unlink()
     store.delete(ID)
     assert store.found_on_disk() == []
