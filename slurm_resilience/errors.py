@@ -28,6 +28,7 @@ Only errors called ...Unavailable may be retried. A message is one sentence that
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 EXIT_FINISHED = 0
 EXIT_WILL_GO_ON = 75
@@ -53,6 +54,9 @@ class RunOwned(ResilienceError):
         self.run = run
         self.owner = owner
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.run, self.owner)
+
 
 class ManifestError(ResilienceError):
     exit_code = EXIT_CONFIGURATION
@@ -64,6 +68,9 @@ class ManifestDamaged(ManifestError):
         self.path = path
         self.line = line
         self.why = why
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.line, self.why)
 
 
 class ManifestUnsupported(ManifestError):
@@ -82,6 +89,9 @@ class Fenced(ResilienceError):
         self.mine = mine
         self.newest = newest
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.mine, self.newest)
+
 
 class CheckpointError(ResilienceError):
     pass
@@ -92,6 +102,9 @@ class CheckpointDamaged(CheckpointError):
         super().__init__(f"{path}: {why}")
         self.path = path
         self.why = why
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.why)
 
 
 class CheckpointUnsupported(CheckpointError):
