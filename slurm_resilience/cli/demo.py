@@ -60,7 +60,7 @@ def demo(folder: Path, local: bool) -> None:
 
 def _conclude(preempted: TrainingJob, undisturbed: TrainingJob) -> None:
     """The chain, and whether the weights are the same."""
-    from slurm_resilience.cli.checkpoints_compare import compare
+    from slurm_resilience.cli.checkpoints.compare import compare
     from slurm_resilience.cli.status import status
 
     click.echo()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from slurm_resilience.manifest.checkpoint_history import (
+    Checkpoint,
+    CheckpointHistory,
+    CheckpointState,
+    Staged,
+    live_of,
+)
 from slurm_resilience.manifest.records import (
     AttemptEnded,
     AttemptResumed,
@@ -15,6 +21,11 @@ from slurm_resilience.manifest.records import (
     CheckpointDamaged,
     CheckpointForgotten,
     CheckpointId,
+    CheckpointPinned,
+    CheckpointPublished,
+    CheckpointStaged,
+    CheckpointUnpinned,
+    CheckpointVerified,
     DecisionCarriedOut,
     Line,
     RunCreated,
@@ -25,20 +36,7 @@ from slurm_resilience.manifest.records import (
     TrainingFinished,
 )
 
-
-class CheckpointState(enum.Enum):
-    LIVE = "live"
-    DAMAGED = "damaged"  # its content is not what was written: never loaded again, kept for a person
-    FORGOTTEN = "forgotten"  # its files are deleted, or about to be
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    committed: CheckpointCommitted
-    time_s: float
-    state: CheckpointState = CheckpointState.LIVE
-    why: str | None = None
-    """Of what is wrong with it, or of forgetting it."""
+__all__ = ["Attempt", "Chain", "Checkpoint", "CheckpointState", "Staged", "live_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +67,8 @@ class Chain:
     """All there ever were, in the order of their commits."""
     finished: bool
     """The training came to its own end: this run is never started again."""
+    staged: tuple[Staged, ...] = ()
+    """Copies on fast tiers, in the order of their coming, without those of damaged and forgotten checkpoints."""
 
     @classmethod
     def of(cls, lines: Iterable[Line]) -> Chain:
@@ -192,7 +192,7 @@ class _Telling:
     """The chain while its lines are being told."""
 
     attempts: dict[int, _AttemptSoFar] = field(default_factory=dict)
-    checkpoints: dict[CheckpointId, Checkpoint] = field(default_factory=dict)
+    checkpoints: CheckpointHistory = field(default_factory=CheckpointHistory)
     furthest_step: int = 0
     finished: bool = False
 
@@ -210,8 +210,9 @@ class _Telling:
             first.record.name,
             first.time_s,
             tuple(so_far.told() for _, so_far in sorted(telling.attempts.items())),
-            tuple(telling.checkpoints.values()),
+            telling.checkpoints.checkpoints(),
             telling.finished,
+            telling.checkpoints.staged(),
         )
 
     def take(self, line: Line) -> None:
@@ -222,10 +223,16 @@ class _Telling:
                 self.attempts.setdefault(record.attempt, _AttemptSoFar(record, line.time_s))
             case CheckpointCommitted() as record:
                 self._commit(record, line.time_s)
-            case CheckpointForgotten(checkpoint, why):
-                self._mark(checkpoint, CheckpointState.FORGOTTEN, why)
-            case CheckpointDamaged(checkpoint, _, why):
-                self._mark(checkpoint, CheckpointState.DAMAGED, why)
+            case (
+                CheckpointStaged()
+                | CheckpointPublished()
+                | CheckpointVerified()
+                | CheckpointPinned()
+                | CheckpointUnpinned()
+                | CheckpointDamaged()
+                | CheckpointForgotten()
+            ) as record:
+                self.checkpoints.hear(record, line.time_s)
             case RunFinished():
                 self.finished = True
             case record:
@@ -234,18 +241,15 @@ class _Telling:
                 if isinstance(record, AttemptResumed):
                     # Where it starts from is no progress, even if that came from outside of this run.
                     self.furthest_step = max(self.furthest_step, record.step)
+                    if record.checkpoint is not None:
+                        self.checkpoints.verify(record.checkpoint)  # every rank has read its part whole
                 if record.attempt in self.attempts:
                     self.attempts[record.attempt].hear(record, line.time_s)
 
     def _commit(self, record: CheckpointCommitted, time_s: float) -> None:
-        self.checkpoints[record.checkpoint] = Checkpoint(record, time_s)
+        self.checkpoints.commit(record, time_s)
         attempt = self.attempts.get(record.attempt)
         if attempt is not None:
             attempt.checkpoints[record.checkpoint] = record
             attempt.gained = attempt.gained or record.step > self.furthest_step
         self.furthest_step = max(self.furthest_step, record.step)
-
-    def _mark(self, checkpoint: CheckpointId, state: CheckpointState, why: str) -> None:
-        known = self.checkpoints.get(checkpoint)
-        if known is not None and known.state is not CheckpointState.FORGOTTEN:  # forgotten is for good
-            self.checkpoints[checkpoint] = Checkpoint(known.committed, known.time_s, state, why)

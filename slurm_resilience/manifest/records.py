@@ -7,6 +7,7 @@ Format 1. A reader refuses a format or a kind that it doesn't know: an unknown f
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
 from typing import NewType, Union
 
@@ -20,6 +21,12 @@ CheckpointId = NewType("CheckpointId", str)
 def checkpoint_id(step: int, attempt: int, *, final: bool = False) -> CheckpointId:
     """`final`: behind the last step a training may still change its state, so it has a checkpoint of its own."""
     return CheckpointId(f"step-{step:010d}.a{attempt}" + (".final" if final else ""))
+
+
+def known_metric(value: float | None) -> float | None:
+    """`value` as a manifest line can hold it: NaN and infinities say nothing about a state, and JSON has no word for
+    them."""
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 class Cause(enum.Enum):
@@ -45,6 +52,7 @@ class SaveReason(enum.Enum):
     STOP = "stop"
     FINAL = "final"
     ASKED = "asked"
+    IMPORTED = "imported"  # made of another library's file, by `checkpoints import`
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,58 @@ class CheckpointCommitted:
     parts: tuple[Part, ...]
     seconds: float
     """From the decision to save until every part was durable."""
+    metric: float | None = None
+    """What the training said of this state (see `known_metric`): `--keep-best` compares it."""
+    stall_s: float | None = None
+    """What this save cost the training: the time it stood still, and by how much it was slowed down."""
+
+    def __post_init__(self) -> None:
+        # A loss that has become NaN must never be why its checkpoint can't be committed.
+        object.__setattr__(self, "metric", known_metric(self.metric))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStaged:
+    """Every part is whole on a fast tier that may vanish with its node. Not durable yet: that is `committed`."""
+
+    checkpoint: CheckpointId
+    step: int
+    attempt: int
+    world_size: int
+    where: str
+    """The tier, as the user named it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPublished:
+    """A verified copy lies in a third place; what becomes of the one here no longer matters to it."""
+
+    checkpoint: CheckpointId
+    where: str
+    """A path or URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointVerified:
+    """Every byte of every part was read and is what was written."""
+
+    checkpoint: CheckpointId
+    attempt: int
+    """The newest one at that time; 0 before the first."""
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPinned:
+    """A person wants it kept: retention leaves it alone until it is unpinned."""
+
+    checkpoint: CheckpointId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointUnpinned:
+    checkpoint: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +234,11 @@ Record = Union[
     AttemptStarted,
     AttemptResumed,
     CheckpointCommitted,
+    CheckpointStaged,
+    CheckpointPublished,
+    CheckpointVerified,
+    CheckpointPinned,
+    CheckpointUnpinned,
     CheckpointDamaged,
     CheckpointForgotten,
     SaveFailed,

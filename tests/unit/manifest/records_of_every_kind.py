@@ -13,6 +13,11 @@ from slurm_resilience.manifest.records import (
     CheckpointCommitted,
     CheckpointDamaged,
     CheckpointForgotten,
+    CheckpointPinned,
+    CheckpointPublished,
+    CheckpointStaged,
+    CheckpointUnpinned,
+    CheckpointVerified,
     DecisionCarriedOut,
     Line,
     Part,
@@ -41,9 +46,9 @@ def committed(draw: st.DrawFn) -> CheckpointCommitted:
     step, attempt = draw(steps), draw(attempts)
     files = tuple(draw(st.lists(parts, max_size=3)))
     seconds = draw(st.floats(0, 1e6))
-    return CheckpointCommitted(
-        checkpoint_id(step, attempt), step, attempt, draw(st.sampled_from(SaveReason)), len(files), files, seconds
-    )
+    metric, stall_s = draw(st.none() | st.floats(-1e6, 1e6)), draw(st.none() | st.floats(0, 1e3))
+    reason, name = draw(st.sampled_from(SaveReason)), checkpoint_id(step, attempt)
+    return CheckpointCommitted(name, step, attempt, reason, len(files), files, seconds, metric, stall_s)
 
 
 ended = st.builds(
@@ -62,6 +67,11 @@ later_records: st.SearchStrategy[Record] = st.one_of(
     st.builds(AttemptStarted, attempts, words, st.lists(words, max_size=3).map(tuple), words, st.none() | words),
     st.builds(AttemptResumed, attempts, st.none() | ids, steps, st.integers(1, 9)),
     committed(),
+    st.builds(CheckpointStaged, ids, steps, attempts, st.integers(1, 9), words),
+    st.builds(CheckpointPublished, ids, words),
+    st.builds(CheckpointVerified, ids, attempts, words),
+    st.builds(CheckpointPinned, ids, words),
+    st.builds(CheckpointUnpinned, ids),
     st.builds(CheckpointDamaged, ids, attempts, words),
     st.builds(CheckpointForgotten, ids, words),
     st.builds(SaveFailed, attempts, steps, words),

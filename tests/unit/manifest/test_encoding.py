@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import subprocess
 import typing
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -14,12 +15,16 @@ from slurm_resilience.manifest.encoding import KINDS, NotUnderstood, NotWhatWasW
 from slurm_resilience.manifest.records import (
     AttemptStarted,
     Cause,
+    CheckpointCommitted,
     Line,
     Record,
     RunCreated,
     RunId,
     SaveFailed,
+    SaveReason,
     TrainingFinished,
+    checkpoint_id,
+    known_metric,
 )
 from tests.unit.manifest.records_of_every_kind import law, lines
 
@@ -99,7 +104,7 @@ def test_a_number_without_a_word_in_json_is_refused_before_it_is_written() -> No
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"kind": "checkpoint_pinned"}, "knows no 'checkpoint_pinned'"),
+        ({"kind": "checkpoint_framed"}, "knows no 'checkpoint_framed'"),
         ({"kind": ["save_failed"]}, "knows no"),
         ({"mood": "good"}, "no field 'mood'"),
         ({"step": "120"}, "SaveFailed.step holds '120'"),
@@ -121,6 +126,24 @@ def test_a_missing_field_is_not_understood_but_one_with_a_default_has_it() -> No
     short = {"seq": 2, "time": "2023-11-14T22:13:20Z", "kind": "attempt_started", "attempt": 1, "mode": "bare"}
     line = decode(signed(short | {"command": ["a"], "host": "h"}))
     assert line.record == AttemptStarted(1, "bare", ("a",), "h")
+
+
+def test_a_checkpoint_written_before_metric_and_stall_were_known_has_neither() -> None:
+    committed = CheckpointCommitted(checkpoint_id(10, 1), 10, 1, SaveReason.STOP, 1, (), 1.5, metric=0.25, stall_s=0.1)
+    value = as_written(Line(2, 5.0, committed))
+    assert (value.pop("metric"), value.pop("stall_s")) == (0.25, 0.1)
+    assert decode(signed(value)).record == replace(committed, metric=None, stall_s=None)
+
+
+@pytest.mark.parametrize(
+    ("said", "known"), [(None, None), (0.5, 0.5), (3, 3.0), (math.nan, None), (math.inf, None), (-math.inf, None)]
+)
+def test_a_metric_that_is_no_number_says_nothing(said: float | None, known: float | None) -> None:
+    assert known_metric(said) == known
+    committed = CheckpointCommitted(checkpoint_id(10, 1), 10, 1, SaveReason.STOP, 1, (), 1.5, metric=said)
+    line = Line(2, 5.0, committed)
+    assert decode(encode(line)[:-1]) == line
+    assert committed.metric == known
 
 
 @pytest.mark.parametrize("format_", [0, 2, None, "1"])

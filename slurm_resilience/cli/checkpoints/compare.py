@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slurm_resilience.cli.checkpoints.named import NEWEST, find_checkpoint, read_chain
+from slurm_resilience.cli.checkpoints.reading import packages_of_the_format, receipt_of
 from slurm_resilience.cli.exits import SentenceCommand
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 SHOWN = 20
 
 
-@click.command(cls=SentenceCommand)
+@click.command(cls=SentenceCommand, short_help="Whether two runs ended the same, bit for bit.")
 @click.argument("run_a", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("run_b", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--prefix", "prefixes", multiple=True, metavar="NAME", help="Compare only what lies below: `model`.")
@@ -25,6 +27,8 @@ def compare(run_a: Path, run_b: Path, prefixes: tuple[str, ...], as_json: bool) 
     """Compare the newest checkpoints of RUN_A and RUN_B, rank by rank and bit for bit.
 
     A run that was interrupted should end like one that was not. Exit code 1 where they differ.
+
+    For two checkpoints of one run, and by how much they differ: `slurm-resilience checkpoints diff`.
     """
     newest_a, newest_b = _newest(run_a), _newest(run_b)
     differences = _differences(run_a, newest_a, run_b, newest_b, prefixes)
@@ -43,23 +47,13 @@ def compare(run_a: Path, run_b: Path, prefixes: tuple[str, ...], as_json: bool) 
 
 
 def _newest(run: Path) -> CheckpointCommitted:
-    from slurm_resilience.errors import ConfigurationError
-    from slurm_resilience.manifest.chain import Chain
-    from slurm_resilience.manifest.journal import Journal
-    from slurm_resilience.manifest.run_directory import RunDirectory
-
-    loadable = Chain.of(Journal(RunDirectory(run)).read()).loadable()
-    if not loadable:
-        raise ConfigurationError(f"run {run} has no checkpoint that can be loaded")
-    return loadable[0].committed
+    return find_checkpoint(read_chain(run), run, NEWEST).committed
 
 
 def _differences(
     run_a: Path, a: CheckpointCommitted, run_b: Path, b: CheckpointCommitted, prefixes: tuple[str, ...]
 ) -> list[tuple[int | None, str, str]]:
     """Rank, name and what differs."""
-    from slurm_resilience.checkpoint.store import PartReceipt
-    from slurm_resilience.cli.checkpoints_verify import packages_of_the_format
     from slurm_resilience.cli.wording import count_text
 
     if [part.rank for part in a.parts] != [part.rank for part in b.parts]:
@@ -71,8 +65,8 @@ def _differences(
 
         store_a, store_b = Hdf5Store(run_a), Hdf5Store(run_b)
         for here, there in zip(a.parts, b.parts, strict=True):
-            first = StoredPart(store_a, PartReceipt(here.rank, here.file, here.bytes, here.checksum))
-            second = StoredPart(store_b, PartReceipt(there.rank, there.file, there.bytes, there.checksum))
+            first = StoredPart(store_a, receipt_of(here))
+            second = StoredPart(store_b, receipt_of(there))
             found += [(here.rank, each.name, each.why) for each in compare_parts(first, second, prefixes=prefixes)]
     return found
 

@@ -1,0 +1,1 @@
+"""The same checkpoint in more than one place: moving parts between them, whole or not at all. See docs/tiers.md."""
