@@ -52,6 +52,8 @@ def environment(plan: Plan, inherited: Mapping[str, str], runtime: Path, marker:
         "SLURM_RESILIENCE_SAVE_WAIT_S": f"{plan.times.peer_failed_s:g}",  # for the torchrun shim
         MARKER: marker,
     }
+    if plan.end_s is not None:
+        ours["SLURM_RESILIENCE_END"] = f"{plan.end_s:.0f}"
     if plan.interface is not None:
         ours |= {"GLOO_SOCKET_IFNAME": plan.interface, "NCCL_SOCKET_IFNAME": plan.interface}
     return {**inherited, **ours}

@@ -22,6 +22,7 @@ from slurm_resilience.agent.supervision import (
     all_done,
     next_look_s,
     observe,
+    writers_time_s,
 )
 from slurm_resilience.agent.witness import Witness
 from slurm_resilience.clock import Clock
@@ -74,7 +75,27 @@ class Loop:
         end_s = self.tools.clock.monotonic_s() + seconds
         while self.tools.tree.left() and self.tools.clock.monotonic_s() < end_s:
             self.hear(0.05)
-        self._kill("what the command left behind", lambda count: count > 0)
+        self._let_writers_finish()
+        self._kill("what the command left behind", lambda count: count > 0, spare_writers=False)
+
+    def _let_writers_finish(self) -> None:
+        """A checkpoint that is being written outlives its ranks: they took the snapshot, others may finish it."""
+        tools = self.tools
+        end_s = tools.clock.monotonic_s() + writers_time_s(self.rules, self.state, self._now())
+        told = False
+        while writing := tools.tree.writing():
+            left_s = end_s - tools.clock.monotonic_s()
+            if left_s <= 0:
+                tools.log.say("its time is over: the checkpoint that was being written is lost, the last one counts")
+                return
+            if not told:
+                told = True
+                tools.log.say(f"{len(writing)} of the ranks' writers finish their checkpoint, {left_s:.0f} s at most")
+            for name in tools.doorbell.wait(0.05):
+                tools.witness.signalled(name, tools.clock.now_s())
+                if name == "SIGTERM":  # the kill is counted from here
+                    end_s = min(end_s, tools.clock.monotonic_s() + self.rules.times.after_termination_s)
+            tools.child.reap()
 
     def _look(self) -> None:
         tools = self.tools
@@ -126,12 +147,16 @@ class Loop:
                 self._kill(because, lambda _: True)
                 self._look()
 
-    def _kill(self, because: str, worth_saying: Callable[[int], bool]) -> None:
+    def _kill(self, because: str, worth_saying: Callable[[int], bool], *, spare_writers: bool = True) -> None:
         count = len(self.tools.tree.left())
         if not worth_saying(count):
             return
         self.tools.log.say(f"{because}: killing {count} process{'' if count == 1 else 'es'}")
-        left = self.tools.tree.kill()
+        writing = self.tools.tree.writing() if spare_writers else frozenset()
+        left = self.tools.tree.kill(spare=writing)
+        if writing:
+            self._let_writers_finish()
+            left = self.tools.tree.kill()
         if left:
             self.tools.log.say(f"{left} of them can't be killed: they wait for a device or a file system")
 

@@ -27,6 +27,10 @@ from slurm_resilience.signals.stop_request import StopReason, StopRequest, merge
 
 FORWARD_PAUSE_S = 0.3
 """Between a signal and handing it on: time to see whether Slurm sent it to the whole tree itself."""
+WRITERS_S = 300.0
+"""How long writers may go on after their ranks where nobody has set a deadline: a part's writing, and a slow node's."""
+WRITERS_LEAST_S = 1.5
+"""What they get behind a deadline: the kill by Slurm comes a little later, and cut off is no worse than not tried."""
 RANK_LOST_S = 20.0
 """How long torchrun has to end the node after one of its ranks died."""
 
@@ -137,6 +141,15 @@ def next_look_s(rules: Rules, state: State, now: Moment) -> float:
     elif rules.end_s is not None:
         wait_s = min(wait_s, rules.end_s - rules.stop_before_end_s - now.wall_s)
     return max(wait_s, 0.0)
+
+
+def writers_time_s(rules: Rules, state: State, now: Moment) -> float:
+    """How long processes that write a checkpoint may outlive their ranks."""
+    if state.stop is not None and state.stop.reason is not StopReason.PEER_FAILED:
+        left_s = state.stop.deadline_s - now.monotonic_s
+    else:  # that the ranks have nobody to go on with says nothing about what is in their writers' hands
+        left_s = _end_on_our_clock(rules, now) - now.monotonic_s
+    return max(min(left_s, WRITERS_S), WRITERS_LEAST_S)
 
 
 def _take(rules: Rules, state: State, event: Event, now: Moment) -> tuple[State, StopRequest | None]:

@@ -32,6 +32,14 @@ class Want(enum.IntEnum):
     ASKED = 2
 
 
+class InFlight(enum.IntEnum):
+    """How far a rank is with a save in the background; the largest one wins. All ranks begin one at the same step."""
+
+    NOTHING = 0
+    DONE = 1  # in this rank's hands nothing is left to do
+    WRITING = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """What one rank says."""
@@ -45,12 +53,14 @@ class Statement:
     """How long this rank's boundaries lie apart."""
     leaving: bool = False
     """The loop has ended and this rank is on its way out of the run."""
+    in_flight: InFlight = InFlight.NOTHING
 
     def row(self) -> list[int]:
         left_ms = _FAR_MS if math.isinf(self.seconds_left) else max(0, math.floor(self.seconds_left * 1000))
         boundary_us = -1 if self.boundary_s is None else math.ceil(self.boundary_s * 1e6)
         leaving = int(self.leaving)
-        return [self.step, -self.step, self.stop, -left_ms, int(self.want), boundary_us, leaving, -leaving]
+        in_flight = int(self.in_flight)
+        return [self.step, -self.step, self.stop, -left_ms, int(self.want), boundary_us, leaving, -leaving, in_flight]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +72,13 @@ class Answer:
     """Counted from when the question was asked."""
     want: Want
     slowest_boundary_s: float | None
+    in_flight: InFlight = InFlight.NOTHING
+    """DONE: a save in the background, begun before the question was asked, is done on every rank."""
 
 
 def answer_of(row: Sequence[int]) -> Answer:
     """Raises RanksDisagree where the maximum and the minimum of what must be equal are not."""
-    most, least, stop, left_ms, want, boundary_us, leaving, staying = row
+    most, least, stop, left_ms, want, boundary_us, leaving, staying, in_flight = row
     if leaving != -staying:
         raise RanksDisagree(
             f"at step {most} some ranks have left their training loop while others go on: "
@@ -81,6 +93,7 @@ def answer_of(row: Sequence[int]) -> Answer:
         seconds_left=math.inf if -left_ms >= _FAR_MS else -left_ms / 1000,
         want=Want(want),
         slowest_boundary_s=None if boundary_us < 0 else boundary_us / 1e6,
+        in_flight=InFlight(in_flight),
     )
 
 

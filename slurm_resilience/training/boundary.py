@@ -14,12 +14,14 @@ from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import SaveReason, StopAsked, TrainingFinished
 from slurm_resilience.signals.runtime_folder import RankPhase
 from slurm_resilience.signals.stop_request import StopReason
-from slurm_resilience.training.agreement import Agreement, Answer, Statement, Want
+from slurm_resilience.training.agreement import Agreement, Answer, InFlight, Statement, Want
+from slurm_resilience.training.background import BackgroundSaver
 from slurm_resilience.training.cursor import Cursor
 from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import PeersGone, Ranks, on_rank_zero
 from slurm_resilience.training.rhythm import SaveRhythm
-from slurm_resilience.training.saver import NotSaved, Saved, Saver
+from slurm_resilience.training.saver import NotSaved, Saved
+from slurm_resilience.training.savers import Savers
 from slurm_resilience.training.stop_source import Stopped, StopSource
 
 FINAL_SAVE_PATIENCE_S = 600.0
@@ -34,7 +36,7 @@ class Boundary:
         *,
         ranks: Ranks,
         stop: StopSource,
-        saver: Saver,
+        savers: Savers,
         journal: Journal,
         attempt: int,
         rhythm: SaveRhythm,
@@ -42,17 +44,22 @@ class Boundary:
         cursor: Cursor,
         clock: Clock,
         state: Callable[[], dict[str, Any]],
+        metric: Callable[[], float | None],
         saved_step: int | None,
         finished_before: bool,
+        wait_for_saves: bool = True,
     ) -> None:
         """`state` is this rank's state now; `saved_step` that of the checkpoint it came from.
 
+        `metric` is what the training says of that state.
+        `wait_for_saves`: a save that is due by steps waits for one still in flight, rather than being left out.
         `finished_before`: an earlier attempt came to the end of the training already, and its state is the final one.
         """
         self._ranks = ranks
         self._alone = ranks.world_size == 1
         self._stop = stop
-        self._saver = saver
+        self._saver = savers.saver
+        self._background = savers.background
         self._journal = journal
         self._attempt = attempt
         self._rhythm = rhythm.started(clock.monotonic_s())
@@ -60,8 +67,11 @@ class Boundary:
         self._cursor = cursor
         self._clock = clock
         self._state = state
+        self._metric = metric
         self._saved_step = saved_step
         self._finished_before = finished_before
+        self._wait_for_saves = wait_for_saves
+        self._begun_s = 0.0
         self._agreement = Agreement(ranks, clock)
         self.save_asked = False
 
@@ -79,8 +89,10 @@ class Boundary:
         if not self._alone:
             if self._agreement.due():
                 answer = self._agreement.exchange(self._statement())
-        elif asked or self.save_asked or self._rhythm.due_by_time(self._clock.monotonic_s()):
+        elif asked or self.save_asked or self._rhythm.due_by_time(self._clock.monotonic_s()) or self._done_alone():
             answer = self._agreement.settle(self._statement())
+        if answer is not None and answer.in_flight is InFlight.DONE:
+            self._hear_of_background()
         if answer is not None and answer.stop:
             self._stop_here(answer, ending=ending)
         elif answer is not None and answer.want is not Want.NOTHING:
@@ -95,11 +107,16 @@ class Boundary:
         """
         step = self._cursor.step
         answer = self._agreement.settle(self._statement(leaving=True))
+        self._hear_of_background(self._clock.monotonic_s() + min(FINAL_SAVE_PATIENCE_S, answer.seconds_left))
         if not self._finished_before:
             patience_s = min(FINAL_SAVE_PATIENCE_S, answer.seconds_left)
             outcome = self._saving(
                 lambda: self._saver.save_until(
-                    step, SaveReason.FINAL, self._state(), deadline_s=self._clock.monotonic_s() + patience_s
+                    step,
+                    SaveReason.FINAL,
+                    self._state(),
+                    deadline_s=self._clock.monotonic_s() + patience_s,
+                    metric=self._metric(),
                 )
             )
             if isinstance(outcome, NotSaved):
@@ -122,7 +139,16 @@ class Boundary:
             want=want,
             boundary_s=self._agreement.boundary_s(),
             leaving=leaving,
+            in_flight=self._in_flight(),
         )
+
+    def _in_flight(self) -> InFlight:
+        if self._background is None or not self._background.in_flight:
+            return InFlight.NOTHING
+        return InFlight.DONE if self._background.done_here() else InFlight.WRITING
+
+    def _done_alone(self) -> bool:
+        return self._background is not None and self._in_flight() is InFlight.DONE
 
     def _leave_if_hopeless(self) -> None:
         """Without the others there is no common step: whoever comes to a boundary leaves there."""
@@ -132,26 +158,73 @@ class Boundary:
 
     def _save(self, reason: SaveReason) -> None:
         """A failed save is tried once more and then left for later: it never ends the training."""
-        self.save_asked = False
         step = self._cursor.step
+        if self._background is not None and self._background.in_flight:
+            if not self._rhythm.due_by_steps(step):
+                return  # due by time, or asked for: it stays due
+            if not self._wait_for_saves:
+                self._leave_out(step, self._background)
+                return
+            self._hear_of_background()
+        self.save_asked = False
         if self._saved_step == step:
             return
         state = self._state()
-        outcome = self._saving(lambda: self._saver.save(step, reason, state))
+        if self._background is not None:
+            self._report.say(RankPhase.SAVING, step)
+            self._background.begin(step, reason, state, metric=self._metric())
+            self._begun_s = self._clock.monotonic_s()
+            self._rhythm = self._rhythm.saved(self._begun_s)
+            self._report.say(RankPhase.STEPPING, step)
+            return
+        outcome = self._saving(lambda: self._saver.save(step, reason, state, metric=self._metric()))
         if isinstance(outcome, NotSaved):
-            outcome = self._saving(lambda: self._saver.save(step, reason, state))
-        now_s = self._clock.monotonic_s()
-        self._rhythm = self._rhythm.saved(now_s) if isinstance(outcome, Saved) else self._rhythm.failed(now_s)
-        if isinstance(outcome, NotSaved) and self._ranks.rank == 0:
-            sys.stderr.write("slurm-resilience: going on without it; the next try is soon\n")
+            outcome = self._saving(lambda: self._saver.save(step, reason, state, metric=self._metric()))
+        self._take_note(outcome)
         self._report.say(RankPhase.STEPPING, step)
+
+    def _leave_out(self, step: int, background: BackgroundSaver) -> None:
+        if self._ranks.rank == 0:
+            sys.stderr.write(
+                f"slurm-resilience: no checkpoint of step {step}, that of step {background.step} is not done yet\n"
+            )
+
+    def _hear_of_background(self, deadline_s: float = math.inf) -> None:
+        """All ranks come here at the same boundary. Waits, where a rank isn't done, until `deadline_s`."""
+        if self._background is None or not self._background.in_flight:
+            return
+        outcome = self._background.finish(deadline_s=deadline_s)
+        if isinstance(outcome, Saved):
+            self._note_saved(outcome.step)
+            # Counted from its beginning: that is the step which the next one lies behind.
+            cost_s, seconds = self._background.stall_s, outcome.seconds
+            self._rhythm = self._rhythm.saved(self._begun_s, cost_s=cost_s, saving_s=seconds)
+            self._report.say(RankPhase.STEPPING, self._cursor.step)
+        else:
+            self._take_note(outcome)
+
+    def _take_note(self, outcome: Saved | NotSaved) -> None:
+        now_s = self._clock.monotonic_s()
+        if isinstance(outcome, Saved):
+            self._rhythm = self._rhythm.saved(now_s, cost_s=outcome.seconds, saving_s=outcome.seconds)
+            return
+        self._rhythm = self._rhythm.failed(now_s)
+        if self._ranks.rank == 0:
+            sys.stderr.write("slurm-resilience: going on without it; the next try is soon\n")
+
+    def _note_saved(self, step: int) -> None:
+        self._saved_step = step
+        self._report.saved_step = step
+
+    def _save_until(self, reason: SaveReason, deadline_s: float) -> Saved | NotSaved:
+        step, metric = self._cursor.step, self._metric()
+        return self._saver.save_until(step, reason, self._state(), deadline_s=deadline_s, metric=metric)
 
     def _saving(self, save: Callable[[], Saved | NotSaved]) -> Saved | NotSaved:
         self._report.say(RankPhase.SAVING, self._cursor.step)
         outcome = save()
         if isinstance(outcome, Saved):
-            self._saved_step = outcome.step
-            self._report.saved_step = outcome.step
+            self._note_saved(outcome.step)
         return outcome
 
     def _stop_here(self, answer: Answer, *, ending: bool) -> None:
@@ -162,10 +235,15 @@ class Boundary:
         request = self._stop.read()
         because = request.because if request is not None else f"another rank was asked to ({reason.name.lower()})"
         outcome: Saved | NotSaved | None = None
+        deadline_s = self._agreement.asked_s + answer.seconds_left
+        self._hear_of_background(deadline_s)
         if self._saved_step != step:
             state = self._state()
-            deadline_s = self._agreement.asked_s + answer.seconds_left
-            outcome = self._saving(lambda: self._saver.save_until(step, SaveReason.STOP, state, deadline_s=deadline_s))
+            outcome = self._saving(
+                lambda: self._saver.save_until(
+                    step, SaveReason.STOP, state, deadline_s=deadline_s, metric=self._metric()
+                )
+            )
         if self._ranks.rank == 0:
             self._say_stopped(step, reason, because, outcome)
         if ending:

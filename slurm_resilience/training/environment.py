@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,16 @@ class Environment:
     restart_count: int | None = None
     cluster: str | None = None
     nodes: str | None = None
+    local_world_size: int = 1
+    """How many ranks this node has."""
+    end_s: float | None = None
+    """When the job's time is over, in seconds since the epoch."""
+    snapshot: str | None = None
+    """`auto`, `always`, `never` or `overlap`, where whoever started the run had a say in it."""
+    world_size_may_change: bool = False
+    """Whether a checkpoint of another number of ranks may be gone on from."""
+    node_mtbf_days: float | None = None
+    """How often a node of this site fails, where the site says so."""
 
     @property
     def supervised(self) -> bool:
@@ -46,8 +57,30 @@ def _number(variables: Mapping[str, str], name: str) -> int | None:
         raise ConfigurationError(f"the environment variable {name} is {text!r}, which is not a number") from error
 
 
+def _yes(variables: Mapping[str, str], name: str) -> bool:
+    return variables.get(name, "").lower() in ("yes", "1", "true")
+
+
+def _days(variables: Mapping[str, str], name: str) -> float | None:
+    text = variables.get(name)
+    if not text:
+        return None
+    try:
+        days = float(text)
+    except ValueError:
+        days = 0.0
+    if not 0 < days < math.inf:
+        raise ConfigurationError(f"the environment variable {name} is {text!r}, which is not a number of days")
+    return days
+
+
 def _first(*numbers: int | None, otherwise: int) -> int:
-    return next((number for number in numbers if number is not None), otherwise)
+    found = _first_or_none(*numbers)
+    return otherwise if found is None else found
+
+
+def _first_or_none(*numbers: int | None) -> int | None:
+    return next((number for number in numbers if number is not None), None)
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
@@ -67,13 +100,26 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         local_rank=_first(_number(variables, "LOCAL_RANK"), _number(variables, "SLURM_LOCALID"), otherwise=0),
         # Not SLURM_NTASKS: that is the job's, and true of a batch script's own processes too.
         world_size=_first(_number(variables, "WORLD_SIZE"), _number(variables, "SLURM_STEP_NUM_TASKS"), otherwise=1),
-        from_scratch=variables.get("SLURM_RESILIENCE_FROM_SCRATCH", "").lower() in ("yes", "1", "true"),
+        from_scratch=_yes(variables, "SLURM_RESILIENCE_FROM_SCRATCH"),
+        world_size_may_change=_yes(variables, "SLURM_RESILIENCE_WORLD_SIZE_MAY_CHANGE"),
         has_launcher=attempt is not None or "TORCHELASTIC_RUN_ID" in variables,
         job=_job(variables),
         restart_count=_number(variables, "SLURM_RESTART_COUNT"),
         cluster=variables.get("SLURM_CLUSTER_NAME") or None,
         nodes=variables.get("SLURM_JOB_NODELIST") or None,
+        local_world_size=_first(
+            _number(variables, "LOCAL_WORLD_SIZE"), _tasks_here(variables.get("SLURM_STEP_TASKS_PER_NODE")), otherwise=1
+        ),
+        end_s=_first_or_none(_number(variables, "SLURM_RESILIENCE_END"), _number(variables, "SLURM_JOB_END_TIME")),
+        snapshot=variables.get("SLURM_RESILIENCE_SNAPSHOT") or None,
+        node_mtbf_days=_days(variables, "SLURM_RESILIENCE_NODE_MTBF_DAYS"),
     )
+
+
+def _tasks_here(text: str | None) -> int | None:
+    """The most of `4(x2),3`: which node we are on is not worth asking for."""
+    counts = [part.partition("(")[0] for part in (text or "").split(",")]
+    return max((int(count) for count in counts if count.isdigit()), default=None)
 
 
 def _job(variables: Mapping[str, str]) -> str | None:

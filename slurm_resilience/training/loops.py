@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -91,7 +92,12 @@ class Loops:
                 "it can't be entered in the middle"
             )
         with children_shielded():
-            iterator = source.resume(data["kept"] if data else {}, entry.item, epoch)
+            if data:
+                iterator = source.resume(data["kept"], entry.item, epoch)
+            else:  # imported, or saved before the first loop
+                iterator = source.start(epoch)
+                for _ in itertools.islice(iterator, entry.item):
+                    pass
         # Once more: what the program has done since then, before this loop, it had done before the checkpoint too.
         self._state.apply(loaded, origin)
         return iterator

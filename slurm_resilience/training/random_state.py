@@ -40,9 +40,15 @@ def capture_random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: Mapping[str, Any]) -> None:
-    """The next random number is what it would have been. CUDA devices that are gone are passed over."""
+    """The next random number is what it would have been. CUDA devices that are gone are passed over.
+
+    With `reseed` it is another one on every rank and at every step, and the same whenever that is done again.
+    """
     import torch
 
+    if "reseed" in state:
+        _reseed(seed_of(int(state["reseed"]["step"]), int(state["reseed"]["rank"])))
+        return
     python = state["python"]
     random.setstate((int(python["version"]), tuple(python["internal"].tolist()), python["gauss"]))
     if "numpy" in state:
@@ -57,6 +63,17 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
         for device, cuda_state in list(enumerate(state["cuda"]))[: torch.cuda.device_count()]:
             torch.cuda.set_rng_state(cuda_state, device)
     torch.set_rng_state(state["torch"])
+
+
+def _reseed(seed: int) -> None:
+    import torch
+
+    random.seed(seed)
+    torch.manual_seed(seed - (1 << 63))  # it takes 64 bits with a sign; CUDA's generators too
+    if "numpy" in sys.modules:
+        import numpy as np
+
+        np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002
 
 
 def seed_of(seed: int, number: int) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from slurm_resilience.checkpoint.store import CheckpointStore, PartReceipt
 from slurm_resilience.clock import Clock
+from slurm_resilience.commit.adoption import adopt
 from slurm_resilience.errors import (
     CheckpointDamaged,
     CheckpointMismatch,
@@ -21,6 +21,7 @@ from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import AttemptResumed, CheckpointCommitted, CheckpointId
 from slurm_resilience.manifest.records import CheckpointDamaged as DamagedRecord
+from slurm_resilience.training.part_loading import PartLoading
 from slurm_resilience.training.ranks import Ranks, on_rank_zero
 
 STATE_FORMAT = 1
@@ -56,14 +57,14 @@ class Resumption:
         self,
         *,
         ranks: Ranks,
-        store: CheckpointStore,
+        loading: PartLoading,
         journal: Journal,
         attempt: int,
         clock: Clock,
         from_scratch: bool,
     ) -> None:
         self._ranks = ranks
-        self._store = store
+        self._loading = loading
         self._journal = journal
         self._attempt = attempt
         self._clock = clock
@@ -81,7 +82,8 @@ class Resumption:
             if state is not None:
                 self._note(committed.checkpoint, committed.step)
                 return Resumed(committed.checkpoint, committed.step, state, offer.finished)
-        if offer.had_checkpoint and not self._from_scratch:
+        spoilt = any(self._ranks.all_gather(self._loading.spoilt))
+        if offer.had_checkpoint and (spoilt or not self._from_scratch):
             raise NothingToResume(
                 f"run {self._journal.run.path} has had checkpoints and none of them can be loaded: look at them with "
                 "`slurm-resilience verify`, or set SLURM_RESILIENCE_FROM_SCRATCH=yes to start again at step 0"
@@ -90,17 +92,29 @@ class Resumption:
         return None
 
     def _offer(self) -> _Offer:
+        self._adopt()
         chain = Chain.of(self._journal.read())
         loadable = tuple(checkpoint.committed for checkpoint in chain.loadable())
         return _Offer(loadable, chain.ever_had_checkpoint, chain.finished)
 
+    def _adopt(self) -> None:
+        """What an earlier attempt had written whole and didn't live to commit."""
+        try:
+            adopted = adopt(self._journal.run, attempt=self._attempt, clock=self._clock)
+        except OSError as error:
+            sys.stderr.write(f"slurm-resilience: the checkpoints' folders can't be looked through: {error}\n")
+            return
+        for committed in adopted:
+            sys.stderr.write(
+                f"slurm-resilience: checkpoint {committed.checkpoint} was whole when attempt "
+                f"{committed.attempt} ended, and is committed now\n"
+            )
+
     def _try(self, committed: CheckpointCommitted, names: Collection[str]) -> dict[str, Any] | None:
         """None: damaged, on whichever rank; the manifest says so now."""
-        if committed.world_size != self._ranks.world_size:
-            raise CheckpointMismatch(
-                f"checkpoint {committed.checkpoint} was written by {committed.world_size} ranks and this attempt has "
-                f"{self._ranks.world_size}: start it with {committed.world_size} ranks"
-            )
+        refusal = self._loading.refusal(committed)
+        if refusal is not None:
+            raise CheckpointMismatch(refusal)
         state, verdict = self._read(committed, names)
         verdicts: list[_Verdict] = self._ranks.all_gather(verdict)
         bad = [(rank, said) for rank, said in enumerate(verdicts) if said.kind != "whole"]
@@ -121,26 +135,24 @@ class Resumption:
                 raise CheckpointMismatch(text)
 
     def _read(self, committed: CheckpointCommitted, names: Collection[str]) -> tuple[dict[str, Any] | None, _Verdict]:
-        part = next((part for part in committed.parts if part.rank == self._ranks.rank), None)
-        if part is None:
-            return None, _Verdict("damaged", f"the manifest names no part of this rank for {committed.checkpoint}")
-        receipt = PartReceipt(part.rank, part.file, part.bytes, part.checksum)
         try:
-            state = self._read_patiently(receipt)
+            state = self._load_patiently(committed)
         except CheckpointDamaged as error:
             return None, _Verdict("damaged", str(error))
         except CheckpointUnsupported as error:
             return None, _Verdict("unsupported", str(error))
         except CheckpointUnavailable as error:
             return None, _Verdict("unavailable", str(error))
+        except CheckpointMismatch as error:
+            return None, _Verdict("mismatch", str(error))
         return state, _judge(committed.checkpoint, state, names)
 
-    def _read_patiently(self, receipt: PartReceipt) -> dict[str, Any]:
+    def _load_patiently(self, committed: CheckpointCommitted) -> dict[str, Any]:
         for pause_s in _READ_AGAIN_AFTER_S:
             with contextlib.suppress(CheckpointUnavailable):
-                return self._store.read_part(receipt)
+                return self._loading.load(committed)
             self._clock.sleep(pause_s)
-        return self._store.read_part(receipt)
+        return self._loading.load(committed)
 
     def _walk_back(self, committed: CheckpointCommitted, why: str) -> None:
         if self._ranks.rank == 0:

@@ -9,23 +9,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from slurm_resilience.checkpoint.retention import Policy
 from slurm_resilience.checkpoint.store import CheckpointStore
 from slurm_resilience.clock import Clock
 from slurm_resilience.durable_file import make_directory_durably, replace_durably
 from slurm_resilience.errors import ConfigurationError
+from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.runtime_folder import RankPhase
 from slurm_resilience.training.attempt_identity import AttemptIdentity, begin_bare, end_bare, identity_given
+from slurm_resilience.training.background import BackgroundSaver
 from slurm_resilience.training.boundary import Boundary
 from slurm_resilience.training.cursor import Cursor, Position
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.loops import Loops
+from slurm_resilience.training.pace import PaceSettings
+from slurm_resilience.training.part_loading import PartLoading
 from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import Ranks, on_rank_zero, open_ranks, ranks_can_meet
 from slurm_resilience.training.resumption import Resumed, Resumption
 from slurm_resilience.training.rhythm import SaveRhythm
-from slurm_resilience.training.saver import Saver
+from slurm_resilience.training.savers import SnapshotSettings, Surroundings, make_savers
 from slurm_resilience.training.shield import ChildReaper, die_with_parent, leave_without_teardown
 from slurm_resilience.training.stop_source import PageStopSource, SignalStopSource, Stopped, StopSource
 from slurm_resilience.training.sweeper import Sweeper
@@ -55,18 +60,24 @@ class Run:
         environment: Environment,
         *,
         rhythm: SaveRhythm,
-        keep_last: int,
+        keep: Policy,
         from_scratch: bool,
         clock: Clock,
+        pace: PaceSettings | None = None,
+        snapshots: SnapshotSettings | None = None,
         store: Callable[[Path], CheckpointStore] = hdf5_store,
     ) -> None:
         self.directory = directory
         self.resumed_from: str | None = None
         """The checkpoint that this attempt goes on from; None for a fresh start, or before the loops have begun."""
+        self.metric: float | None = None
+        """How good the state is, if the training says so: kept with the next checkpoints, for `keep_best`."""
         self._environment = environment
         self._rhythm = rhythm
-        self._keep_last = keep_last
+        self._keep = keep
+        self._pace = pace
         self._from_scratch = from_scratch
+        self._snapshots = snapshots or SnapshotSettings()
         self._clock = clock
         self._store = store(directory)
         self._folder = RunDirectory(directory)
@@ -80,6 +91,7 @@ class Run:
         self._identity: AttemptIdentity | None = None
         self._boundary: Boundary | None = None
         self._loops: Loops | None = None
+        self._background: BackgroundSaver | None = None
 
     # What the training says.
 
@@ -203,6 +215,8 @@ class Run:
 
     def _close(self) -> None:
         self._report.close()
+        if self._background is not None:
+            self._background.close()
         if not self._environment.supervised and self._rank() == 0 and self._identity is not None:
             end_bare(self._folder, self._identity.attempt)
 
@@ -239,36 +253,35 @@ class Run:
         return self._loops
 
     def _begin(self) -> Loops:
-        from slurm_resilience.checkpoint.format.structure import flatten
-
         ranks = self._join()
         attempt = self._known().attempt
-        flatten(self._state.capture())  # what can't be saved is said now, not after the first ten minutes
-        sweeper = Sweeper(self._journal, self._store, attempt=attempt, keep_last=self._keep_last)
+        sweeper = Sweeper(self._journal, self._store, attempt=attempt, policy=self._keep)
         if ranks.rank == 0:
             sweeper.sweep_leftovers()
         resumed = self._resume(ranks, attempt)
-        saver = Saver(
-            ranks=ranks,
-            store=self._store,
-            journal=self._journal,
-            attempt=attempt,
-            clock=self._clock,
+        savers = make_savers(
+            Surroundings(ranks, self._store, self._journal, attempt, self._clock, self._environment),
+            self._snapshots,
+            state=self._state.capture(),  # what can't be saved is said now, not after the first ten minutes
+            objects=self._state.objects,
             after_commit=sweeper.after_commit,
         )
+        self._background = savers.background
         self._boundary = Boundary(
             ranks=ranks,
             stop=self._stop,
-            saver=saver,
+            savers=savers,
             journal=self._journal,
             attempt=attempt,
-            rhythm=self._rhythm,
+            rhythm=self._paced(ranks),
             report=self._report,
             cursor=self._cursor,
             clock=self._clock,
             state=self._state.capture,
+            metric=lambda: self.metric,
             saved_step=None if resumed is None else resumed.step,
             finished_before=resumed is not None and resumed.finished,
+            wait_for_saves=self._snapshots.wait,
         )
         return Loops(
             cursor=self._cursor,
@@ -278,10 +291,22 @@ class Run:
             loaded=None if resumed is None else resumed.state,
         )
 
+    def _paced(self, ranks: Ranks) -> SaveRhythm:
+        """Only rank 0's clock counts: it alone works out how often."""
+        if self._pace is None or ranks.rank != 0:
+            return self._rhythm
+        return self._pace.applied(self._rhythm, Chain.of(self._journal.read()), self._environment, self._clock)
+
     def _resume(self, ranks: Ranks, attempt: int) -> Resumed | None:
         resumption = Resumption(
             ranks=ranks,
-            store=self._store,
+            loading=PartLoading(
+                self._store,
+                rank=ranks.rank,
+                world_size=ranks.world_size,
+                alive=self._state.layouts,
+                may_change=self._environment.world_size_may_change,
+            ),
             journal=self._journal,
             attempt=attempt,
             clock=self._clock,

@@ -6,10 +6,11 @@ import itertools
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 from slurm_resilience.checkpoint.store import CheckpointStore, PartReceipt
 from slurm_resilience.clock import Clock
+from slurm_resilience.commit.verdict import diverged_ranks
 from slurm_resilience.errors import (
     CheckpointUnavailable,
     CheckpointUnsupported,
@@ -29,6 +30,9 @@ from slurm_resilience.manifest.records import (
 )
 from slurm_resilience.training.ranks import Ranks
 
+if TYPE_CHECKING:
+    from slurm_resilience.training.loans import Loans
+
 LEAST_RETRY_S = 1.0
 MOST_RETRIES = 20
 
@@ -36,6 +40,8 @@ MOST_RETRIES = 20
 @dataclass(frozen=True, slots=True)
 class Written:
     receipt: PartReceipt
+    shared: str | None = None
+    """As `Terms.shared`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,13 @@ class _Unsupported:
 _Outcome = Union[Saved, NotSaved, _Fenced, _Unsupported]
 
 
+def facts_of(step: int, attempt: int, world_size: int) -> dict[str, Any]:
+    """What a part says of itself."""
+    import torch
+
+    return {"step": step, "attempt": attempt, "world_size": world_size, "torch": str(torch.__version__)}
+
+
 class Saver:
     def __init__(
         self,
@@ -81,27 +94,40 @@ class Saver:
         attempt: int,
         clock: Clock,
         after_commit: Callable[[], None],
+        loans: Loans | None = None,
     ) -> None:
-        """`after_commit` runs on rank 0 when a checkpoint has come into being; it must not raise."""
+        """`after_commit` runs on rank 0 when a checkpoint has come into being; it must not raise.
+
+        With `loans` a part leaves out what other ranks write, or its predecessor holds.
+        """
         self._ranks = ranks
         self._store = store
         self._journal = journal
         self._attempt = attempt
         self._clock = clock
         self._after_commit = after_commit
+        self._loans = loans
 
-    def save(self, step: int, reason: SaveReason, state: Mapping[str, Any]) -> Saved | NotSaved:
+    def save(
+        self, step: int, reason: SaveReason, state: Mapping[str, Any], *, metric: float | None = None
+    ) -> Saved | NotSaved:
         """Called by all ranks after the same step; all get the same answer.
 
         Raises CheckpointUnsupported (on all ranks, where one has a value that can't be kept), Fenced, PeersGone.
         """
         started_s = self._clock.monotonic_s()
         checkpoint = checkpoint_id(step, self._attempt, final=reason is SaveReason.FINAL)
-        everybody = self._ranks.gather(self._write(checkpoint, step, state))
+        written = self._write(checkpoint, step, state)
+        everybody = self._ranks.gather(written)
         outcome: _Outcome | None = None
         if everybody is not None:
-            outcome = self._judge(checkpoint, step, reason, everybody, started_s)
+            outcome = self._judge(checkpoint, step, reason, everybody, started_s, metric)
         outcome = self._ranks.broadcast(outcome)
+        if self._loans is not None:
+            if isinstance(outcome, Saved) and isinstance(written, Written):
+                self._loans.committed(checkpoint, written.receipt)
+            else:
+                self._loans.distrust()
         match outcome:
             case Saved() | NotSaved():
                 return outcome
@@ -113,12 +139,18 @@ class Saver:
                 raise TypeError(f"rank 0 sent {outcome!r} as the outcome of a save")
 
     def save_until(
-        self, step: int, reason: SaveReason, state: Mapping[str, Any], *, deadline_s: float
+        self,
+        step: int,
+        reason: SaveReason,
+        state: Mapping[str, Any],
+        *,
+        deadline_s: float,
+        metric: float | None = None,
     ) -> Saved | NotSaved:
         """As `save`, tried again as long as another try fits before `deadline_s` (rank 0's monotonic clock)."""
         for attempt in itertools.count():
             began_s = self._clock.monotonic_s()
-            outcome = self.save(step, reason, state)
+            outcome = self.save(step, reason, state, metric=metric)
             if isinstance(outcome, Saved):
                 return outcome
             now_s = self._clock.monotonic_s()
@@ -130,17 +162,12 @@ class Saver:
         raise AssertionError("a count has no end")
 
     def _write(self, checkpoint: CheckpointId, step: int, state: Mapping[str, Any]) -> Written | NotWritten:
-        import torch
-
-        facts = {
-            "step": step,
-            "attempt": self._attempt,
-            "world_size": self._ranks.world_size,
-            "torch": str(torch.__version__),
-        }
+        facts = facts_of(step, self._attempt, self._ranks.world_size)
         rank = self._ranks.rank
         try:
-            return Written(self._store.write_part(checkpoint, rank=rank, state=state, attributes=facts))
+            if self._loans is None:
+                return Written(self._store.write_part(checkpoint, rank=rank, state=state, attributes=facts))
+            return self._loans.write_part(checkpoint, state, facts)
         except CheckpointUnavailable as error:
             return NotWritten(rank, f"rank {rank}: {error}", "unavailable")
         except CheckpointUnsupported as error:
@@ -153,13 +180,18 @@ class Saver:
         reason: SaveReason,
         everybody: list[Written | NotWritten],
         started_s: float,
+        metric: float | None,
     ) -> _Outcome:
         """On rank 0, when every rank has written or given up."""
-        receipts = [said.receipt for said in everybody if isinstance(said, Written)]
+        written = [said for said in everybody if isinstance(said, Written)]
         failures = [said for said in everybody if isinstance(said, NotWritten)]
         if not failures:
             seconds = self._clock.monotonic_s() - started_s
-            return self._commit(checkpoint, step, reason, receipts, seconds)
+            diverged = next((said.receipt.rank for said in written if said.shared != written[0].shared), None)
+            if diverged is None:
+                return self._commit(checkpoint, step, reason, [said.receipt for said in written], seconds, metric)
+            self._remove(checkpoint)
+            return self._failed(step, diverged_ranks(diverged))
         self._remove(checkpoint)
         unsupported = next((failure for failure in failures if failure.kind == "unsupported"), None)
         if unsupported is not None:
@@ -167,11 +199,25 @@ class Saver:
         return self._failed(step, failures[0].why)
 
     def _commit(
-        self, checkpoint: CheckpointId, step: int, reason: SaveReason, receipts: list[PartReceipt], seconds: float
+        self,
+        checkpoint: CheckpointId,
+        step: int,
+        reason: SaveReason,
+        receipts: list[PartReceipt],
+        seconds: float,
+        metric: float | None,
     ) -> _Outcome:
         parts = tuple(Part(receipt.rank, receipt.file, receipt.bytes, receipt.checksum) for receipt in receipts)
         committed = CheckpointCommitted(
-            checkpoint, step, self._attempt, reason, self._ranks.world_size, parts, round(seconds, 3)
+            checkpoint,
+            step,
+            self._attempt,
+            reason,
+            self._ranks.world_size,
+            parts,
+            round(seconds, 3),
+            metric=metric,
+            stall_s=round(seconds, 4),
         )
         try:
             self._journal.append(committed, fence=self._attempt)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 
-from slurm_resilience.checkpoint.retention import Live, plan_retention
+from slurm_resilience.checkpoint.retention import Policy, plan_retention
 from slurm_resilience.checkpoint.store import CheckpointStore
 from slurm_resilience.errors import CheckpointError, Fenced, ManifestError
-from slurm_resilience.manifest.chain import Chain, CheckpointState
+from slurm_resilience.manifest.chain import Chain, CheckpointState, live_of
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import CheckpointForgotten, CheckpointId
 
@@ -16,27 +16,29 @@ from slurm_resilience.manifest.records import CheckpointForgotten, CheckpointId
 class Sweeper:
     """On rank 0."""
 
-    def __init__(self, journal: Journal, store: CheckpointStore, *, attempt: int, keep_last: int) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        store: CheckpointStore,
+        *,
+        attempt: int,
+        policy: Policy,
+    ) -> None:
         self._journal = journal
         self._store = store
         self._attempt = attempt
-        self._keep_last = keep_last
+        self._policy = policy
         self._thread: threading.Thread | None = None
 
     def after_commit(self) -> None:
         """Never raises: an old checkpoint too many hurts nobody."""
         try:
-            chain = Chain.of(self._journal.read())
-            live = [
-                Live(checkpoint.committed.checkpoint, checkpoint.committed.step)
-                for checkpoint in chain.checkpoints
-                if checkpoint.state is CheckpointState.LIVE
-            ]
-            plan = plan_retention(live, keep_last=self._keep_last, keep_every=None, pinned=frozenset())
-            forgotten = [CheckpointForgotten(CheckpointId(forget.checkpoint), forget.why) for forget in plan]
-            if not forgotten:
-                return
-            self._journal.append(*forgotten, fence=self._attempt)
+            # Under one hold of the lock: what somebody pins meanwhile must not be forgotten.
+            with self._journal.writing() as writer:
+                plan = plan_retention(live_of(Chain.of(writer.lines()).checkpoints), self._policy)
+                forgotten = [CheckpointForgotten(CheckpointId(each.checkpoint), each.why) for each in plan.forget]
+                if forgotten:
+                    writer.append(*forgotten, fence=self._attempt)
         except (ManifestError, Fenced) as error:
             sys.stderr.write(f"slurm-resilience: old checkpoints stay for now: {error}\n")
             return

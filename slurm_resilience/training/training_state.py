@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slurm_resilience.errors import CheckpointMismatch, ConfigurationError
 from slurm_resilience.training.cursor import Cursor
 from slurm_resilience.training.gradient_buckets import GradientBuckets
+from slurm_resilience.training.part_loading import SHARDS, dtensors_exist
 from slurm_resilience.training.random_state import capture_random_state, restore_random_state
 from slurm_resilience.training.resumption import STATE_FORMAT
 from slurm_resilience.training.source import Source
+
+if TYPE_CHECKING:
+    from slurm_resilience.checkpoint.distributed.shards import Layouts
 
 
 class TrainingState:
@@ -26,6 +30,10 @@ class TrainingState:
     @property
     def names(self) -> Collection[str]:
         return self._objects.keys()
+
+    @property
+    def objects(self) -> Collection[Any]:
+        return self._objects.values()
 
     def register(self, name: str, thing: Any) -> None:
         if not (hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")):
@@ -42,15 +50,32 @@ class TrainingState:
         data: dict[str, Any] = {}
         if self.source is not None:
             data = {"kind": type(self.source).__name__, "kept": self.source.keep()}
-        return {
+        state = {
             "format": STATE_FORMAT,
-            "objects": {name: thing.state_dict() for name, thing in self._objects.items()},
+            "objects": self._states(),
             "position": self._cursor.position().to_state(),
             "random": capture_random_state(),
             "data": data,
             "gradient_buckets": self._buckets.capture(),
             "notes": self.notes,
         }
+        if not dtensors_exist():
+            return state
+        from slurm_resilience.checkpoint.distributed.shard_notes import to_state
+        from slurm_resilience.checkpoint.distributed.shards import take_apart
+
+        plain, notes = take_apart(state)
+        return {**plain, SHARDS: to_state(notes)} if notes else plain
+
+    def layouts(self) -> Layouts:
+        """How the tensors that are alive lie."""
+        from slurm_resilience.checkpoint.distributed.shards import layouts_of
+
+        optimizers = {f"objects/{name}": thing for name, thing in self._objects.items() if is_optimizer(thing)}
+        return layouts_of({"objects": self._states()}, optimizers=optimizers)
+
+    def _states(self) -> dict[str, Any]:
+        return {name: thing.state_dict() for name, thing in self._objects.items()}
 
     def apply(self, state: Mapping[str, Any], origin: str) -> None:
         """Objects, notes and, last, the random numbers; the position is the cursor's business.
@@ -66,7 +91,14 @@ class TrainingState:
                 f"slurm-resilience: the gradient buckets around {name} can't be laid out as they were: going on, but "
                 "roundings may differ from those of a run that was never interrupted\n"
             )
-        restore_random_state(state["random"])
+        if state["random"] is not None:  # imported: it has none, and goes on with those of this start
+            restore_random_state(state["random"])
+
+
+def is_optimizer(thing: Any) -> bool:
+    import torch
+
+    return isinstance(thing, torch.optim.Optimizer)
 
 
 def _load(name: str, thing: Any, state: Any, origin: str) -> None:

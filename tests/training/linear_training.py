@@ -22,10 +22,11 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
-from slurm_resilience.checkpoint.store import PartReceipt
+from slurm_resilience.checkpoint.store import Borrowed, PartReceipt
 from slurm_resilience.errors import CheckpointUnavailable
 from slurm_resilience.training import open_run
 from slurm_resilience.training import run as run_module
+from slurm_resilience.training.savers import SnapshotUse
 
 
 def say(text: str) -> None:
@@ -49,12 +50,18 @@ class FullDisk(Hdf5Store):
     failures = 0
 
     def write_part(
-        self, checkpoint: str, *, rank: int, state: Mapping[str, Any], attributes: Mapping[str, Any]
+        self,
+        checkpoint: str,
+        *,
+        rank: int,
+        state: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        borrowed: Mapping[str, Borrowed] | None = None,
     ) -> PartReceipt:
         if rank == 1 and FullDisk.failures > 0:
             FullDisk.failures -= 1
             raise CheckpointUnavailable(f"{checkpoint}: no space left on device")
-        return super().write_part(checkpoint, rank=rank, state=state, attributes=attributes)
+        return super().write_part(checkpoint, rank=rank, state=state, attributes=attributes, borrowed=borrowed)
 
 
 def main() -> None:
@@ -94,7 +101,8 @@ def main() -> None:
         defaults = run_module.Run.__init__.__kwdefaults__
         assert defaults is not None
         defaults["store"] = FullDisk
-    with open_run(save_every_steps=options.save_every_steps, run_dir=options.run_dir) as run:
+    snapshot: SnapshotUse = "never" if options.failing_saves else "always"  # the writer process has a disk of its own
+    with open_run(save_every_steps=options.save_every_steps, run_dir=options.run_dir, snapshot=snapshot) as run:
         run.register(model=model, optimizer=optimizer, scheduler=scheduler)
         if options.extra:
             run.register(extra=nn.Linear(1, 1))

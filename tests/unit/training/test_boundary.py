@@ -20,6 +20,7 @@ from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import AloneRank, PeersGone, Ranks
 from slurm_resilience.training.rhythm import SaveRhythm
 from slurm_resilience.training.saver import Saver
+from slurm_resilience.training.savers import Savers
 from slurm_resilience.training.stop_source import Stopped
 from tests.unit.training.fakes import FakeClock, MemoryStore, TwoRanks
 
@@ -62,7 +63,7 @@ class Bench:
         self.boundary = Boundary(
             ranks=ranks,
             stop=self.stop,
-            saver=saver,
+            savers=Savers(saver, None),
             journal=self.journal,
             attempt=1,
             rhythm=SaveRhythm(None, None),
@@ -70,6 +71,7 @@ class Bench:
             cursor=self.cursor,
             clock=self.clock,
             state=lambda: {"step": self.cursor.step},
+            metric=lambda: None,
             saved_step=None,
             finished_before=False,
         )

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from slurm_resilience.checkpoint.distributed.shards import Layouts
 from slurm_resilience.errors import CheckpointMismatch, CheckpointUnavailable, CheckpointUnsupported, NothingToResume
 from slurm_resilience.manifest.chain import Chain, CheckpointState
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import AttemptStarted, CheckpointCommitted, Part, SaveReason, checkpoint_id
 from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.training.part_loading import PartLoading
 from slurm_resilience.training.ranks import AloneRank, Ranks
 from slurm_resilience.training.resumption import STATE_FORMAT, Resumption
 from tests.unit.training.fakes import FakeClock, MemoryStore
@@ -37,9 +39,11 @@ def commit(journal: Journal, store: MemoryStore, step: int, *, world_size: int =
 
 
 def find(journal: Journal, store: MemoryStore, *, ranks: Ranks | None = None, from_scratch: bool = False) -> Any:
+    ranks = ranks or AloneRank()
+    loading = PartLoading(store, rank=ranks.rank, world_size=ranks.world_size, alive=Layouts, may_change=False)
     resumption = Resumption(
-        ranks=ranks or AloneRank(),
-        store=store,
+        ranks=ranks,
+        loading=loading,
         journal=journal,
         attempt=1,
         clock=FakeClock(),

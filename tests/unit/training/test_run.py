@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
+from slurm_resilience.checkpoint.retention import Policy
 from slurm_resilience.checkpoint.store import PartReceipt
 from slurm_resilience.clock import SystemClock
 from slurm_resilience.errors import CheckpointMismatch, CheckpointUnsupported, ConfigurationError, RunOwned
@@ -23,6 +24,20 @@ from slurm_resilience.training import Stopped, open_run
 from slurm_resilience.training.environment import read_environment
 from slurm_resilience.training.rhythm import SaveRhythm
 from slurm_resilience.training.run import Run
+from slurm_resilience.training.savers import SnapshotSettings
+
+
+class Weight:
+    """Anything with a tensor."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        self.weight = weight
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {"weight": self.weight}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        self.weight.copy_(state["weight"])
 
 
 def chain_of(run: Path) -> Chain:
@@ -245,9 +260,61 @@ def test_a_run_that_somebody_else_works_on_is_left_alone(tmp_path: Path) -> None
 def test_every_step_saved_by_minutes_is_saved_by_rank_0_s_clock(tmp_path: Path) -> None:
     environment = read_environment({})
     rhythm = SaveRhythm(every_s=1e-9, every_steps=None)
-    with Run(tmp_path / "run", environment, rhythm=rhythm, keep_last=9, from_scratch=False, clock=SystemClock()) as run:
+    with Run(
+        tmp_path / "run",
+        environment,
+        rhythm=rhythm,
+        keep=Policy(9),
+        from_scratch=False,
+        clock=SystemClock(),
+        snapshots=SnapshotSettings("never"),
+    ) as run:
         list(run.steps(3))
     assert [c.committed.step for c in chain_of(tmp_path / "run").checkpoints] == [0, 1, 2, 3, 3]
+
+
+def test_saves_in_the_background_hold_the_state_of_their_step(tmp_path: Path) -> None:
+    weight = torch.zeros(50_000)
+    thing = Weight(weight)
+    with open_run(run_dir=tmp_path / "run", save_every_steps=2, save_every_minutes=None, keep_last=9) as run:
+        run.register(thing=thing)
+        for step in run.steps(7):
+            weight.fill_(step + 1)
+    store = Hdf5Store(tmp_path / "run")
+    for checkpoint in chain_of(tmp_path / "run").checkpoints:
+        committed = checkpoint.committed
+        part = committed.parts[0]
+        state = store.read_part(PartReceipt(part.rank, part.file, part.bytes, part.checksum))
+        assert torch.equal(state["objects"]["thing"]["weight"], torch.full((50_000,), float(committed.step)))
+        assert state["position"]["step"] == committed.step
+        assert committed.stall_s is not None
+
+
+def test_a_save_that_is_still_in_flight_is_waited_for_or_the_next_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, settings, expected in (
+        ("wait", SnapshotSettings(), [1, 2, 3, 4, 5, 6, 6]),
+        ("skip", SnapshotSettings(wait=False), None),
+    ):
+        rhythm = SaveRhythm(every_s=None, every_steps=1)
+        with Run(
+            tmp_path / name,
+            read_environment({}),
+            rhythm=rhythm,
+            keep=Policy(9),
+            from_scratch=False,
+            clock=SystemClock(),
+            snapshots=settings,
+        ) as run:
+            list(run.steps(6))
+        steps = [c.committed.step for c in chain_of(tmp_path / name).checkpoints]
+        if expected is not None:
+            assert steps == expected
+        else:
+            assert len(steps) < 7
+            assert steps[-1] == 6
+    assert "no checkpoint of step 2, that of step 1 is not done yet" in capsys.readouterr().err
 
 
 def test_what_changes_behind_the_last_step_is_in_the_final_checkpoint(tmp_path: Path) -> None:

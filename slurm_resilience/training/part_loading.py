@@ -1,0 +1,118 @@
+"""This rank's state from a checkpoint's parts: its own as it is, or put together for another layout or world size."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from slurm_resilience.checkpoint.store import CheckpointStore, PartReceipt
+from slurm_resilience.errors import CheckpointDamaged, CheckpointMismatch
+from slurm_resilience.manifest.records import CheckpointCommitted
+
+if TYPE_CHECKING:
+    from slurm_resilience.checkpoint.distributed.shards import Layouts
+
+SHARDS = "shards"
+
+
+def receipts_of(committed: CheckpointCommitted) -> list[PartReceipt]:
+    return [PartReceipt(part.rank, part.file, part.bytes, part.checksum) for part in committed.parts]
+
+
+class PartLoading:
+    """For one rank. Talks to no other: every rank can choose its way alone."""
+
+    def __init__(
+        self, store: CheckpointStore, *, rank: int, world_size: int, alive: Callable[[], Layouts], may_change: bool
+    ) -> None:
+        """`alive` tells how the training's own tensors lie; `may_change` whether the number of ranks may be another."""
+        self._store = store
+        self._rank = rank
+        self._world_size = world_size
+        self._alive = alive
+        self._may_change = may_change
+        self.spoilt = False
+        """A load that failed may have left its traces in the training's own tensors."""
+
+    def refusal(self, committed: CheckpointCommitted) -> str | None:
+        """Why it can't be for this attempt, whatever its content; the same on all ranks."""
+        if committed.world_size == self._world_size or self._may_change:
+            return None
+        return (
+            f"checkpoint {committed.checkpoint} was written by {committed.world_size} ranks and this attempt has "
+            f"{self._world_size}: start it with {committed.world_size} ranks, or allow another number by "
+            "SLURM_RESILIENCE_WORLD_SIZE_MAY_CHANGE=yes"
+        )
+
+    def load(self, committed: CheckpointCommitted) -> dict[str, Any]:
+        """Verified. Raises CheckpointDamaged, CheckpointUnsupported, CheckpointUnavailable, CheckpointMismatch."""
+        receipts = {receipt.rank: receipt for receipt in receipts_of(committed)}
+        if len(receipts) != committed.world_size:
+            raise CheckpointDamaged(
+                self._store.path_of(next(iter(receipts.values()))).parent,
+                f"the manifest names {len(receipts)} parts of {committed.world_size} for {committed.checkpoint}",
+            )
+        if committed.world_size == self._world_size:
+            state = self._store.read_part(receipts[self._rank])
+            if SHARDS not in state and not dtensors_exist():
+                return state
+            alike = self._as_it_lies(state)
+            if alike is not None:
+                return alike
+        return self._put_together(list(receipts.values()), committed)
+
+    def _as_it_lies(self, state: dict[str, Any]) -> dict[str, Any] | None:
+        from slurm_resilience.checkpoint.distributed.shard_notes import from_state
+        from slurm_resilience.checkpoint.distributed.shards import put_back, why_not_alike
+
+        notes = from_state(state.get(SHARDS, {})) if SHARDS in state else {}
+        alive = self._alive()
+        if why_not_alike(notes, alive) is not None:
+            return None
+        plain = {name: value for name, value in state.items() if name != SHARDS}
+        return put_back(plain, notes, alive)
+
+    def _put_together(self, receipts: list[PartReceipt], committed: CheckpointCommitted) -> dict[str, Any]:
+        from slurm_resilience.checkpoint.distributed.assembly import put_together
+        from slurm_resilience.checkpoint.distributed.parts import PartsShelf
+        from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
+
+        if not isinstance(self._store, Hdf5Store):
+            raise CheckpointMismatch(f"{committed.checkpoint} can't be put together from such a store")
+        alive = self._alive()
+        shelf = PartsShelf(self._store, receipts)
+        rank = shelf.rank_with(alive, first=self._rank)
+        self.spoilt = True
+        state = put_together(shelf, shelf.skeleton(rank), alive, nearest=self._rank)
+        self.spoilt = False
+        state.pop(SHARDS, None)
+        if committed.world_size != self._world_size:
+            _for_other_ranks(state, committed, rank=self._rank, world_size=self._world_size)
+        return state
+
+
+def dtensors_exist() -> bool:
+    return "torch.distributed.tensor" in sys.modules or "torch.distributed._tensor" in sys.modules
+
+
+def _for_other_ranks(state: dict[str, Any], committed: CheckpointCommitted, *, rank: int, world_size: int) -> None:
+    """What belongs to a rank, and not to the training, made anew: random numbers and the place in the data.
+
+    The ranks of a DistributedSampler take turns, so that after n items on each of W ranks the first n W of an epoch are
+    done: on W' ranks that is n W / W' items each.
+    """
+    state["random"] = {"reseed": {"step": committed.step, "rank": rank}}
+    data, position = state["data"], dict(state["position"])
+    if data and data["kind"] == "CountedSource":
+        return
+    done = int(position["item"]) * committed.world_size
+    position["item"] = done // world_size
+    state["data"], state["position"] = {}, position
+    if rank == 0:
+        again = done % world_size
+        sys.stderr.write(
+            f"slurm-resilience: {committed.checkpoint} was written by {committed.world_size} ranks and goes on with "
+            f"{world_size}: random numbers begin anew, and each rank goes on behind {position['item']} items of its "
+            f"epoch" + (f" ({again} of the old ranks' items come again)" if again else "") + "\n"
+        )

@@ -1,0 +1,198 @@
+"""Puts together what saves: waited for, and in the background where the node has the memory for a snapshot."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
+from slurm_resilience.checkpoint.store import CheckpointStore
+from slurm_resilience.checkpoint.writer.client import WriterProcess
+from slurm_resilience.clock import Clock
+from slurm_resilience.errors import CheckpointError, ConfigurationError
+from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.records import CheckpointId
+from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.training.background import BackgroundSaver
+from slurm_resilience.training.environment import Environment
+from slurm_resilience.training.ranks import Ranks
+from slurm_resilience.training.saver import Saver
+from slurm_resilience.training.snapshot_writing import SnapshotWriting, writer_command
+
+if TYPE_CHECKING:  # they come with torch
+    from slurm_resilience.checkpoint.snapshot.snapshot import Snapshot
+    from slurm_resilience.training.loans import Loans
+
+SnapshotUse = Literal["auto", "always", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSettings:
+    use: SnapshotUse = "auto"
+    """`auto`: where the memory is there. `always`: or refuse to start. `never`: the training waits for every save."""
+    overlap: bool = False
+    """Copy while the next step computes, up to the optimizer's step."""
+    wait: bool = True
+    """A save due by steps waits for one still in flight; otherwise it is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Savers:
+    saver: Saver
+    background: BackgroundSaver | None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the savers of one rank work with."""
+
+    ranks: Ranks
+    store: CheckpointStore
+    journal: Journal
+    attempt: int
+    clock: Clock
+    environment: Environment
+
+    @property
+    def run(self) -> RunDirectory:
+        return self.journal.run
+
+
+def make_savers(
+    around: Surroundings,
+    settings: SnapshotSettings,
+    *,
+    state: Mapping[str, Any],
+    objects: Iterable[Any],
+    after_commit: Callable[[], None],
+) -> Savers:
+    """Called by all ranks; `state` is this rank's now, `objects` what is registered.
+
+    Raises CheckpointUnsupported for a value that can't be kept, ConfigurationError where snapshots must be and can't.
+    """
+    _refuse_what_cannot_be_kept(state)
+    loans = _loans(around)
+    saver = Saver(
+        ranks=around.ranks,
+        store=around.store,
+        journal=around.journal,
+        attempt=around.attempt,
+        clock=around.clock,
+        after_commit=after_commit,
+        loans=loans,
+    )
+    if loans is None or settings.use == "never":
+        return Savers(saver, None)
+    return Savers(saver, _background(around, settings, loans, state, list(objects), after_commit))
+
+
+def _refuse_what_cannot_be_kept(state: Mapping[str, Any]) -> None:
+    from slurm_resilience.checkpoint.format.structure import flatten
+
+    flatten(state)
+
+
+def _loans(around: Surroundings) -> Loans | None:
+    if not isinstance(around.store, Hdf5Store):
+        return None
+    from slurm_resilience.checkpoint.format.plan import Planner
+    from slurm_resilience.training.loans import Loans
+
+    return Loans(ranks=around.ranks, store=around.store, planner=Planner(), folder=around.run.checkpoints)
+
+
+def _background(
+    around: Surroundings,
+    settings: SnapshotSettings,
+    loans: Loans,
+    state: Mapping[str, Any],
+    objects: list[Any],
+    after_commit: Callable[[], None],
+) -> BackgroundSaver | None:
+    from slurm_resilience.checkpoint.snapshot.snapshot import Snapshot
+    from slurm_resilience.training.overlap import Overlap
+
+    snapshot = Snapshot(rank=around.ranks.rank)
+    if not _fits(around, settings, loans, snapshot, state, objects):
+        return None
+    environment = around.environment
+    command = writer_command(
+        around.run,
+        attempt=around.attempt,
+        runtime_folder=environment.runtime_folder,
+        local_rank=environment.local_rank,
+    )
+    writing = SnapshotWriting(
+        snapshot=snapshot,
+        writer=WriterProcess(around.run.path, command),
+        loans=loans,
+        clock=around.clock,
+        overlap=Overlap(objects) if settings.overlap else None,
+    )
+    return BackgroundSaver(
+        ranks=around.ranks,
+        run=around.run,
+        journal=around.journal,
+        attempt=around.attempt,
+        clock=around.clock,
+        writing=writing,
+        after_commit=after_commit,
+        remove=lambda checkpoint: _remove(around.store, checkpoint),
+    )
+
+
+def _fits(
+    around: Surroundings,
+    settings: SnapshotSettings,
+    loans: Loans,
+    snapshot: Snapshot,
+    state: Mapping[str, Any],
+    objects: list[Any],
+) -> bool:
+    """The same answer on all ranks: one that can't would hold up the others at every save."""
+    from slurm_resilience.checkpoint.snapshot.memory_plan import Budget, DoesNotFit, plan_memory
+    from slurm_resilience.checkpoint.snapshot.node_memory import node_memory
+
+    share = loans.share(state)
+    whole_bytes = snapshot.needs_bytes(state) + still_to_come_bytes(objects)
+    memory = node_memory()
+    verdict = plan_memory(
+        Budget(
+            image_bytes=int(whole_bytes * share),
+            ranks_on_node=around.environment.local_world_size,
+            available_bytes=memory.available_bytes,
+            limit_bytes=memory.limit_bytes,
+        )
+    )
+    why = verdict.why if isinstance(verdict, DoesNotFit) else None
+    refused = [(rank, said) for rank, said in enumerate(around.ranks.all_gather(why)) if said is not None]
+    if not refused:
+        return True
+    rank, why = refused[0]
+    if settings.use == "always":
+        raise ConfigurationError(
+            f"rank {rank}: {why}: ask for more memory, or let the training wait for its saves (snapshot='auto')"
+        )
+    if around.ranks.rank == 0:
+        sys.stderr.write(f"slurm-resilience: the training will wait for its saves: on rank {rank}, {why}\n")
+    return False
+
+
+def still_to_come_bytes(objects: Iterable[Any]) -> int:
+    """What optimizers that have not stepped yet will hold, if they are like most: two moments of each parameter."""
+    import torch
+
+    coming = 0
+    for each in objects:
+        if isinstance(each, torch.optim.Optimizer) and not each.state:
+            coming += sum(2 * p.nbytes for group in each.param_groups for p in group["params"] if p.requires_grad)
+    return coming
+
+
+def _remove(store: CheckpointStore, checkpoint: CheckpointId) -> None:
+    try:
+        store.delete(checkpoint)
+    except CheckpointError as error:
+        sys.stderr.write(f"slurm-resilience: what was written of {checkpoint} stays for now: {error}\n")
