@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from slurm_resilience.checkpoint.disk.open_part import OpenPart
 from slurm_resilience.checkpoint.disk.staged_file import StagedFile, is_staging
-from slurm_resilience.checkpoint.format.part_format import Head, HeadChecksum, PartError, UnknownFormat
+from slurm_resilience.checkpoint.format.part_format import Head, HeadChecksum, PartError, Placed, UnknownFormat
 from slurm_resilience.checkpoint.store import Borrowed, PartReceipt, Progress, TensorEntry
 from slurm_resilience.durable_file import make_directory_durably, sync_directory
 from slurm_resilience.errors import CheckpointDamaged, CheckpointUnavailable, CheckpointUnsupported
@@ -29,6 +29,15 @@ CHECKPOINTS = "checkpoints"
 _CHECKPOINT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _OURS = re.compile(r"rank-[0-9]{5,}\.(h5|receipt|from-.*\.h5)")
 """A part, its receipt before it is committed, and a link to a part of another checkpoint that it borrows from."""
+
+
+_Content = tuple[str, int, int, bytes]
+"""Bytes of a file and what they must hash to: path, offset, size, checksum."""
+
+
+def _content(part: Path, placed: Placed) -> _Content:
+    lies_in = part if placed.dataset.file is None else part.parent / placed.dataset.file
+    return str(lies_in), placed.offset, placed.dataset.bytes, placed.checksum
 
 
 class Hdf5Store:
@@ -95,18 +104,33 @@ class Hdf5Store:
         path = self.path_of(receipt)
         with self._answers_of(path), OpenPart(path) as file:
             head = verified_head(file, receipt)
+            file.shared = any(placed.dataset.file is not None for placed in head.placed)  # who borrows, lends as well
             allocations = allocate_all([placed.dataset for placed in head.placed])
             memory = [allocation.bytes for allocation in allocations]
             read_elements(file, path.parent, head.placed, memory, progress)
             return rebuild(head.document, [allocation.value for allocation in allocations])
 
     def verify_part(self, receipt: PartReceipt, *, progress: Progress | None = None) -> list[TensorEntry]:
+        return self._verify(receipt, set(), progress)
+
+    def verify_parts(self, receipts: Sequence[PartReceipt], *, progress: Progress | None = None) -> None:
+        """All parts of one checkpoint: as `verify_part` of each, but what they borrow from one another is read once."""
+        verified: set[_Content] = set()
+        for receipt in receipts:
+            self._verify(receipt, verified, progress)
+
+    def _verify(self, receipt: PartReceipt, verified: set[_Content], progress: Progress | None) -> list[TensorEntry]:
+        """`verified`: what needn't be read again; what is, is added."""
         from slurm_resilience.checkpoint.part_content import read_elements, verified_head
 
         path = self.path_of(receipt)
         with self._answers_of(path), OpenPart(path) as file:
             head = verified_head(file, receipt)
-            read_elements(file, path.parent, head.placed, [None] * len(head.placed), progress)
+            fresh = {_content(path, placed): placed for placed in head.placed}
+            for known in fresh.keys() & verified:
+                del fresh[known]
+            read_elements(file, path.parent, list(fresh.values()), [None] * len(fresh), progress)
+            verified.update(fresh)
         return [
             TensorEntry(
                 name=placed.dataset.name,

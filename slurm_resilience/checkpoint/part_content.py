@@ -66,7 +66,7 @@ def read_elements(
 def _lent_by(folder: Path, lender: str, wanted: Sequence[Wanted]) -> Iterator[OpenPart]:
     """The file that tensors are borrowed from. It is part of this part: without it, this one is damaged."""
     try:
-        with OpenPart(folder / lender) as opened:
+        with OpenPart(folder / lender, shared=True) as opened:  # its own rank reads it, and others that borrow
             size_bytes = opened.size_bytes()
             for one in wanted:
                 if one.offset + one.bytes > size_bytes:

@@ -14,8 +14,10 @@ from slurm_resilience.checkpoint.disk import kernel
 class OpenPart:
     """A part to read from, at any place, in any order, from any thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
+        """`shared`: other processes of this node read it too, so that it is best read through the page cache."""
         self._path = path
+        self.shared = shared
         self._descriptor: int | None = None
         self._direct: int | None = None
         self._goes_directly = True
@@ -57,6 +59,8 @@ class OpenPart:
     def is_cached(self, offsets: Sequence[int]) -> bool:
         """Whether most of these bytes come from memory: then the page cache is the faster way."""
         descriptor = self._opened()
+        if self.shared:
+            return True
         return 2 * sum(kernel.is_cached(descriptor, offset) for offset in offsets) > len(offsets)
 
     def __exit__(

@@ -92,8 +92,7 @@ def _verify(run: Path, checkpoint: Checkpoint, advance: Callable[[int], None]) -
     started_s = time.perf_counter()
     try:
         with packages_of_the_format():
-            for part in committed.parts:
-                store.verify_part(receipt_of(part), progress=advance)
+            store.verify_parts([receipt_of(part) for part in committed.parts], progress=advance)
     except CheckpointDamaged as error:
         verdict, why = DAMAGED, str(error)
     except CheckpointError as error:  # unavailable or unsupported: no proof of damage

@@ -16,6 +16,7 @@ from slurm_resilience.checkpoint.format.plan import Planner
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
 from slurm_resilience.checkpoint.store import PartReceipt
 from slurm_resilience.commit.part_word import shared_proof
+from slurm_resilience.errors import CheckpointDamaged
 from slurm_resilience.training.loans import Loan, Loans
 from slurm_resilience.training.ranks import AloneRank, Ranks
 from slurm_resilience.training.replicas import assign
@@ -82,6 +83,24 @@ def test_what_is_the_same_on_all_ranks_is_written_once_and_comes_back_on_each(tm
     own = 3 * (200 * 100 * 4 + 20_000)
     assert sum(receipt.bytes for receipt in receipts) < one + own + 3 * 64 * 1024
     assert max(receipt.bytes for receipt in receipts) < 2 * min(receipt.bytes for receipt in receipts)
+
+
+def test_what_ranks_share_is_verified_once_and_found_out_when_it_rots(tmp_path: Path) -> None:
+    def program(ranks: ThreadRanks) -> PartReceipt:
+        return Saver(tmp_path, ranks).save(10, state_of(ranks.rank, model=model(1)))
+
+    receipts = on_ranks(3, program)
+    store = Hdf5Store(tmp_path)
+    read_bytes: list[int] = []
+    store.verify_parts(receipts, progress=read_bytes.append)
+    one = sum(tensor.nbytes for tensor in model(1).values())
+    assert one < sum(read_bytes) < 1.2 * one
+    path = store.path_of(receipts[1])
+    content = bytearray(path.read_bytes())
+    content[-10] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointDamaged, match="has the checksum"):
+        store.verify_parts(receipts)
 
 
 def test_a_plan_serves_from_save_to_save_and_every_save_holds_what_is_then(tmp_path: Path) -> None:
