@@ -197,7 +197,7 @@ def test_a_missing_part_is_damage_and_a_part_that_may_not_be_read_is_not(
     def stale(*_: object, **__: object) -> None:
         raise CheckpointUnavailable("rank-00000.h5: Stale file handle")
 
-    monkeypatch.setattr(Hdf5Store, "verify_part", stale)
+    monkeypatch.setattr(Hdf5Store, "verify_parts", stale)
     assert "unreadable: rank-00000.h5: Stale file handle" in call("verify", run.path, "--mark", code=1)
     assert states(run) == {20: CheckpointState.LIVE}
 
@@ -214,7 +214,7 @@ def test_a_missing_package_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
     def missing(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("No module named 'h5py'", name="h5py")
 
-    monkeypatch.setattr(Hdf5Store, "verify_part", missing)
+    monkeypatch.setattr(Hdf5Store, "verify_parts", missing)
     run = tell(tmp_path / "run", started(1), saved(10, 1))
     assert "can't be read without h5py" in call("verify", run.path, code=78)
 
