@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import slurm_resilience
 from slurm_resilience.checkpoint.writer.outcome import Gone, Outcome, Refused, Written
 from slurm_resilience.checkpoint.writer.priority import stand_back
 from slurm_resilience.checkpoint.writer.protocol import Garbled, HungUp, receive_answer, send_end, send_job
@@ -58,6 +60,7 @@ class WriterProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=2,  # what it prints is no part of the training's output
                     pass_fds=[its.fileno()],
+                    env=_importable(os.environ),
                     start_new_session=True,  # launchers kill a rank's whole process group: this one has work to finish
                 )
             undone.pop_all()
@@ -144,6 +147,13 @@ class WriterProcess:
         if self._in_flight is not None:
             self._in_flight.give_back()
             self._in_flight = None
+
+
+def _importable(environment: Mapping[str, str]) -> dict[str, str]:
+    """Our package is where it is for this process, which may have found it by its script's folder."""
+    found_in = str(Path(slurm_resilience.__file__).parents[1])
+    others = environment.get("PYTHONPATH")
+    return {**environment, "PYTHONPATH": f"{found_in}{os.pathsep}{others}" if others else found_in}
 
 
 def _readable(connection: socket.socket, timeout_s: float | None) -> bool:
