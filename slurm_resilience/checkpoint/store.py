@@ -75,4 +75,7 @@ class CheckpointStore(Protocol):
     def delete(self, checkpoint: str) -> None:
         """Remove the files of `checkpoint`, staging files too. Harmless twice. The manifest has forgotten it before."""
 
+    def found_on_disk(self) -> list[str]:
+        """Folders of checkpoints, whole or not: to clear away what the manifest does not name, never to load from."""
+
     def path_of(self, receipt: PartReceipt) -> Path: ...

@@ -256,9 +256,9 @@ class Run:
         ranks = self._join()
         attempt = self._known().attempt
         sweeper = Sweeper(self._journal, self._store, attempt=attempt, policy=self._keep)
+        resumed = self._resume(ranks, attempt)
         if ranks.rank == 0:
             sweeper.sweep_leftovers()
-        resumed = self._resume(ranks, attempt)
         savers = make_savers(
             Surroundings(ranks, self._store, self._journal, attempt, self._clock, self._environment),
             self._snapshots,

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 
 from slurm_resilience.checkpoint.retention import Policy, plan_retention
+from slurm_resilience.checkpoint.space.leftovers import Found, leftovers
 from slurm_resilience.checkpoint.store import CheckpointStore
 from slurm_resilience.errors import CheckpointError, Fenced, ManifestError
 from slurm_resilience.manifest.chain import Chain, CheckpointState, live_of
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import CheckpointForgotten, CheckpointId
+
+QUIET_S = 600.0
+"""A folder that nobody has named is left alone while something has changed in it within this time."""
 
 
 class Sweeper:
@@ -45,12 +50,32 @@ class Sweeper:
         self._delete([record.checkpoint for record in forgotten])
 
     def sweep_leftovers(self) -> None:
-        """What an earlier attempt forgot but could not delete before it ended. Never raises."""
+        """What earlier attempts forgot and could not delete, or wrote and never committed. Never raises.
+
+        To be called when what they wrote whole has been adopted.
+        """
         try:
             chain = Chain.of(self._journal.read())
         except ManifestError:
             return  # who resumes from it says so
-        self._delete([c.committed.checkpoint for c in chain.checkpoints if c.state is CheckpointState.FORGOTTEN])
+        forgotten = {c.committed.checkpoint for c in chain.checkpoints if c.state is CheckpointState.FORGOTTEN}
+        named = {c.committed.checkpoint for c in chain.checkpoints} - forgotten
+        try:
+            found = [Found(name, 0) for name in self._store.found_on_disk()]
+        except CheckpointError as error:
+            sys.stderr.write(f"slurm-resilience: what dead attempts have left stays for now: {error}\n")
+            return
+        unnamed = leftovers(found, named=named | forgotten, attempt=self._attempt)
+        dead = [each.checkpoint for each in found if each.checkpoint in forgotten]
+        dead += [each.checkpoint for each in unnamed if self._is_old(each.checkpoint)]
+        self._delete([CheckpointId(checkpoint) for checkpoint in dead])
+
+    def _is_old(self, checkpoint: str) -> bool:
+        """Somebody may be fetching or importing it at this moment."""
+        try:
+            return time.time() - (self._journal.run.checkpoints / checkpoint).stat().st_mtime > QUIET_S
+        except OSError:
+            return False
 
     def _delete(self, checkpoints: list[CheckpointId]) -> None:
         """In a thread: unlinking gigabytes takes a good part of a second, and nobody has to wait for it."""

@@ -80,6 +80,9 @@ class MemoryCheckpointStore:
         for file in [file for file in self.parts if file.startswith(f"checkpoints/{checkpoint}/")]:
             del self.parts[file]
 
+    def found_on_disk(self) -> list[str]:
+        return sorted({file.split("/")[1] for file in self.parts})
+
     def path_of(self, receipt: PartReceipt) -> Path:
         return Path("/memory") / receipt.file
 

@@ -65,6 +65,9 @@ class MemoryStore:
         for file in [file for file in self.parts if f"/{checkpoint}/" in file]:
             del self.parts[file]
 
+    def found_on_disk(self) -> list[str]:
+        return sorted({file.split("/")[1] for file in self.parts})
+
     def path_of(self, receipt: PartReceipt) -> Path:
         return Path(receipt.file)
 

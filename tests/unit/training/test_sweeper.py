@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
+from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
 from slurm_resilience.checkpoint.retention import Policy
 from slurm_resilience.manifest.chain import Chain, CheckpointState
 from slurm_resilience.manifest.journal import Journal
@@ -18,7 +21,7 @@ from slurm_resilience.manifest.records import (
     checkpoint_id,
 )
 from slurm_resilience.manifest.run_directory import RunDirectory
-from slurm_resilience.training.sweeper import Sweeper
+from slurm_resilience.training.sweeper import QUIET_S, Sweeper
 from tests.unit.training.fakes import MemoryStore
 
 
@@ -95,7 +98,24 @@ def test_what_a_dead_attempt_forgot_is_deleted_by_the_next(journal: Journal) -> 
     dead = Sweeper(journal, MemoryStore(), attempt=1, policy=Policy(1))
     dead.after_commit()
     store = MemoryStore()
+    for step in (10, 20):
+        store.write_part(checkpoint_id(step, 1), rank=0, state={}, attributes={})
     next_one = Sweeper(journal, store, attempt=1, policy=Policy(1))
     next_one.sweep_leftovers()
     finish(next_one)
     assert store.deleted == [checkpoint_id(10, 1)]
+
+
+def test_what_a_dead_attempt_wrote_and_nobody_committed_is_deleted_once_it_is_quiet(journal: Journal) -> None:
+    save(journal, 10)
+    store = Hdf5Store(journal.run.path)
+    for checkpoint in (checkpoint_id(10, 1), checkpoint_id(20, 1), checkpoint_id(30, 1), checkpoint_id(40, 3)):
+        store.write_part(checkpoint, rank=0, state={}, attributes={})
+        long_ago_s = time.time() - 2 * QUIET_S
+        os.utime(journal.run.checkpoints / checkpoint, (long_ago_s, long_ago_s))
+    os.utime(journal.run.checkpoints / checkpoint_id(30, 1))
+    journal.append(AttemptStarted(3, "local", (), "host"))
+    sweeper = Sweeper(journal, store, attempt=3, policy=Policy(1))
+    sweeper.sweep_leftovers()
+    finish(sweeper)
+    assert store.found_on_disk() == [checkpoint_id(10, 1), checkpoint_id(30, 1), checkpoint_id(40, 3)]
