@@ -99,11 +99,12 @@ class Hdf5Store:
         """As CheckpointStore says. Tensors are on the CPU, in fresh memory, contiguous."""
         from slurm_resilience.checkpoint.format.structure_rebuilt import rebuild
         from slurm_resilience.checkpoint.format.tensor import allocate_all
-        from slurm_resilience.checkpoint.part_content import read_elements, verified_head
+        from slurm_resilience.checkpoint.part_content import check_loans, read_elements, verified_head
 
         path = self.path_of(receipt)
         with self._answers_of(path), OpenPart(path) as file:
             head = verified_head(file, receipt)
+            check_loans(path.parent, head.placed)
             file.shared = any(placed.dataset.file is not None for placed in head.placed)  # who borrows, lends as well
             allocations = allocate_all([placed.dataset for placed in head.placed])
             memory = [allocation.bytes for allocation in allocations]
@@ -189,7 +190,7 @@ class Hdf5Store:
     def path_of(self, receipt: PartReceipt) -> Path:
         """Where the part lies. CheckpointDamaged for a receipt that points out of the run directory."""
         relative = PurePosixPath(receipt.file)
-        if relative.is_absolute() or ".." in relative.parts:
+        if relative.is_absolute() or ".." in relative.parts or "\0" in receipt.file:
             raise CheckpointDamaged(self._root, f"a receipt names {receipt.file}, which is not below it")
         return self._root / relative
 

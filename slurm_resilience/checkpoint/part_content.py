@@ -40,6 +40,17 @@ def verified_head(file: OpenPart, receipt: PartReceipt) -> Head:
     return head
 
 
+def check_loans(folder: Path, placed: Sequence[Placed]) -> None:
+    """Refuse borrowed tensors that don't fit in their file, before any memory is taken for them."""
+    loans: dict[str, list[Wanted]] = {}
+    for each in placed:
+        if each.dataset.file is not None and each.dataset.bytes:
+            loans.setdefault(each.dataset.file, []).append(_wanted(each, None))
+    for lender, wanted in loans.items():
+        with _lent_by(folder, lender, wanted):
+            pass
+
+
 def read_elements(
     file: OpenPart,
     folder: Path,

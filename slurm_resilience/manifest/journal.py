@@ -108,7 +108,8 @@ class Journal:
                 writer.catch_up()
                 yield writer
             finally:
-                os.close(descriptor)
+                with contextlib.suppress(OSError):  # what was appended is durable already
+                    os.close(descriptor)
 
     def _locked(self) -> RunLock:
         if not self.run.path.is_dir():

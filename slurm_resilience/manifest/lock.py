@@ -7,7 +7,9 @@ that every process of this run, wherever it runs, uses the same kind from then o
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +54,16 @@ class Flock:
         return True
 
     def release(self) -> None:
-        self._lock.release()
+        context = getattr(self._lock, "_context", None)  # filelock's own: it has no other way to a descriptor it keeps
+        descriptor = getattr(context, "lock_file_fd", None)
+        try:
+            self._lock.release()
+        except OSError:
+            if context is None or descriptor is None:
+                raise
+            with contextlib.suppress(OSError):
+                os.close(descriptor)  # that is what lets go for sure
+            context.lock_file_fd = None
 
 
 def say_on_stderr(sentence: str) -> None:

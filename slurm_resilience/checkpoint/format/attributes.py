@@ -30,7 +30,7 @@ def encode_facts(checkpoint: str, rank: int, attributes: Mapping[str, Any]) -> b
 def decode_facts(document: bytes) -> Facts:
     """Raises PartError for anything that `encode_facts` doesn't make."""
     try:
-        match json.loads(document):
+        match json.loads(document.decode("ascii")):
             case {"checkpoint": str(checkpoint), "rank": int(rank), "attributes": dict(attributes)}:
                 return Facts(checkpoint, rank, {name: _decoded(value) for name, value in attributes.items()})
     except (ValueError, TypeError, RecursionError) as error:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import h5py
-import numpy as np
-from h5py import h5d, h5f, h5s
+from h5py import h5d, h5f
 
 from slurm_resilience.checkpoint.format.attributes import decode_facts
 from slurm_resilience.checkpoint.format.hdf5_memory import HeadMemory, access_to
@@ -42,10 +41,10 @@ def _content(head: bytes | bytearray, file_bytes: int) -> HeadContent:
         try:
             _check_format(h5py.Group(file))
             return HeadContent(
-                structure=_bytes(file, b"structure").rstrip(b" "),
-                attributes=_bytes(file, b"attributes").rstrip(b" "),
-                places=_bytes(file, b"places"),
-                checksums=_bytes(file, b"checksums"),
+                structure=_bytes(file, b"structure", head).rstrip(b" "),
+                attributes=_bytes(file, b"attributes", head).rstrip(b" "),
+                places=_bytes(file, b"places", head),
+                checksums=_bytes(file, b"checksums", head),
             )
         finally:
             file.close()
@@ -61,10 +60,18 @@ def _check_format(root: h5py.Group) -> None:
         raise UnknownFormat(f"it has format version {version}, this slurm-resilience knows version {FORMAT_VERSION}")
 
 
-def _bytes(file: Any, name: bytes) -> bytes:
-    """A dataset of the head as it lies there, padding included."""
+def _bytes(file: Any, name: bytes, head: bytes | bytearray) -> bytes:
+    """A dataset of the head as it lies there, padding included.
+
+    HDF5 only says where: had it to read, a layout that isn't ours could make it write behind our memory.
+    """
     opened = h5d.open(file, name)
-    content = np.zeros(opened.get_storage_size(), dtype=np.uint8)
-    if content.size:
-        opened.read(h5s.ALL, h5s.ALL, content, mtype=opened.get_type())
-    return content.tobytes()
+    made = opened.get_create_plist()
+    if made.get_layout() != h5d.CONTIGUOUS or made.get_external_count():
+        raise PartError(f"its {name.decode()} does not lie in one piece")
+    offset, size_bytes = opened.get_offset(), opened.get_storage_size()
+    if size_bytes == 0:
+        return b""
+    if offset is None or offset + size_bytes > len(head):
+        raise PartError(f"its {name.decode()} does not lie in its head")
+    return bytes(head[offset : offset + size_bytes])

@@ -18,11 +18,13 @@ def placed_rows(
 ) -> tuple[Placed, ...]:
     """The datasets, in the order of the tables. Raises PartError, and UnknownFormat for a dtype we don't know."""
     try:
-        parsed = json.loads(document)
+        parsed = json.loads(document.decode("ascii"))  # bytes would be searched for signs of UTF-16
         rows, files = parsed["tensors"], parsed["files"]
         datasets = [Dataset(*_row(row)) for row in rows]
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise PartError(f"its structure can't be read ({type(error).__name__}: {error})") from error
+    if not isinstance(files, list):
+        raise PartError("its structure has no list of files")
     for file in files:
         if not is_file_name(file):
             raise PartError(f"it borrows from {file!r}, which can't be a file of its folder")

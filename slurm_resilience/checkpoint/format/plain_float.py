@@ -17,5 +17,8 @@ def float_bits(value: float) -> str:
 
 
 def float_of_bits(bits: str) -> float:
-    value: float = struct.unpack(">d", bytes.fromhex(bits))[0]
+    raw = bytes.fromhex(bits)
+    if len(raw) != 8:
+        raise ValueError(f"{bits[:40]!r} are not the bits of a float")
+    value: float = struct.unpack(">d", raw)[0]
     return value

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from slurm_resilience.checkpoint.format.element_type import NUMPY_PREFIX, element_type
 from slurm_resilience.checkpoint.format.part_format import PartError, UnknownFormat
 from slurm_resilience.checkpoint.format.plain_float import float_of_bits
 
@@ -21,7 +22,7 @@ def rebuild(document: bytes, values: Sequence[Any]) -> dict[str, Any]:
     Raises PartError for a document that contradicts itself, UnknownFormat for a type that this torch lacks.
     """
     try:
-        state = _Rebuilding(values).decode(json.loads(document)["state"])
+        state = _Rebuilding(values).decode(json.loads(document.decode("ascii"))["state"])
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError, RuntimeError) as error:
         raise PartError(f"its structure can't be read ({type(error).__name__}: {error})") from error
     if type(state) is not dict:
@@ -64,6 +65,8 @@ class _Rebuilding:
             case {"bytes": text}:
                 return base64.b64decode(text, validate=True)
             case {"scalar": [dtype, text]}:
+                if element_type(f"{NUMPY_PREFIX}{dtype}") is None:  # numpy would take far more than we write
+                    raise PartError(f"its structure holds a scalar of dtype {dtype}")
                 return np.frombuffer(base64.b64decode(text, validate=True), dtype=np.dtype(dtype))[0]
             case {"size": items}:
                 return torch.Size(items)
