@@ -14,6 +14,7 @@ from slurm_resilience.training.pace import PaceSettings
 from slurm_resilience.training.rhythm import SaveRhythm
 from slurm_resilience.training.run import Run
 from slurm_resilience.training.savers import SnapshotSettings, SnapshotUse
+from slurm_resilience.training.settings import RunSettings
 
 
 def open_run(
@@ -60,16 +61,14 @@ def open_run(
     directory = environment.run_directory
     if directory is None or not environment.supervised:
         directory = Path(run_dir) if run_dir is not None else Path("runs") / script_name()
-    return Run(
-        directory.absolute(),
-        environment,
-        rhythm=SaveRhythm(None if minutes is None else minutes * 60, save_every_steps),
-        keep=keep,
-        pace=PaceSettings(auto),
-        from_scratch=from_scratch or environment.from_scratch,
-        clock=SystemClock(),
-        snapshots=snapshots,
+    settings = RunSettings(
+        SaveRhythm(None if minutes is None else minutes * 60, save_every_steps),
+        keep,
+        PaceSettings(auto),
+        from_scratch or environment.from_scratch,
+        snapshots,
     )
+    return Run(directory.absolute(), environment, settings, SystemClock())
 
 
 def _snapshot_settings(use: str, overlap: bool, override: str | None, *, wait: bool) -> SnapshotSettings:

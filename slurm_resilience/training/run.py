@@ -4,48 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from slurm_resilience.checkpoint.retention import Policy
-from slurm_resilience.checkpoint.store import CheckpointStore
 from slurm_resilience.clock import Clock
 from slurm_resilience.durable_file import make_directory_durably, replace_durably
 from slurm_resilience.errors import ConfigurationError
-from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.runtime_folder import RankPhase
 from slurm_resilience.training.attempt_identity import AttemptIdentity, begin_bare, end_bare, identity_given
 from slurm_resilience.training.background import BackgroundSaver
+from slurm_resilience.training.beginning import Beginning
 from slurm_resilience.training.boundary import Boundary
-from slurm_resilience.training.cursor import Cursor, Position
+from slurm_resilience.training.cursor import Cursor
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.loops import Loops
-from slurm_resilience.training.pace import PaceSettings
-from slurm_resilience.training.part_loading import PartLoading
 from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import Ranks, on_rank_zero, open_ranks, ranks_can_meet
-from slurm_resilience.training.resumption import Resumed, Resumption
-from slurm_resilience.training.rhythm import SaveRhythm
-from slurm_resilience.training.savers import SnapshotSettings, Surroundings, make_savers
+from slurm_resilience.training.settings import RunSettings
 from slurm_resilience.training.shield import ChildReaper, die_with_parent, leave_without_teardown
 from slurm_resilience.training.stop_source import PageStopSource, SignalStopSource, Stopped, StopSource
-from slurm_resilience.training.sweeper import Sweeper
 from slurm_resilience.training.training_state import TrainingState
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 T = TypeVar("T")
-
-
-def hdf5_store(directory: Path) -> CheckpointStore:
-    from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
-
-    return Hdf5Store(directory)
 
 
 class Run:
@@ -58,14 +45,8 @@ class Run:
         self,
         directory: Path,
         environment: Environment,
-        *,
-        rhythm: SaveRhythm,
-        keep: Policy,
-        from_scratch: bool,
+        settings: RunSettings,
         clock: Clock,
-        pace: PaceSettings | None = None,
-        snapshots: SnapshotSettings | None = None,
-        store: Callable[[Path], CheckpointStore] = hdf5_store,
     ) -> None:
         self.directory = directory
         self.resumed_from: str | None = None
@@ -73,13 +54,9 @@ class Run:
         self.metric: float | None = None
         """How good the state is, if the training says so: kept with the next checkpoints, for `keep_best`."""
         self._environment = environment
-        self._rhythm = rhythm
-        self._keep = keep
-        self._pace = pace
-        self._from_scratch = from_scratch
-        self._snapshots = snapshots or SnapshotSettings()
+        self._settings = settings
         self._clock = clock
-        self._store = store(directory)
+        self._store = settings.store(directory)
         self._folder = RunDirectory(directory)
         self._journal = Journal(self._folder)
         pages = environment.runtime_folder
@@ -253,69 +230,21 @@ class Run:
         return self._loops
 
     def _begin(self) -> Loops:
-        ranks = self._join()
-        attempt = self._known().attempt
-        sweeper = Sweeper(self._journal, self._store, attempt=attempt, policy=self._keep)
-        resumed = self._resume(ranks, attempt)
-        if ranks.rank == 0:
-            sweeper.sweep_leftovers()
-        savers = make_savers(
-            Surroundings(ranks, self._store, self._journal, attempt, self._clock, self._environment),
-            self._snapshots,
-            state=self._state.capture(),  # what can't be saved is said now, not after the first ten minutes
-            objects=self._state.objects,
-            after_commit=sweeper.after_commit,
-        )
-        self._background = savers.background
-        self._boundary = Boundary(
-            ranks=ranks,
-            stop=self._stop,
-            savers=savers,
-            journal=self._journal,
-            attempt=attempt,
-            rhythm=self._paced(ranks),
-            report=self._report,
-            cursor=self._cursor,
-            clock=self._clock,
-            state=self._state.capture,
+        begun = Beginning(
+            self._settings,
+            self._environment,
+            self._join(),
+            self._known().attempt,
+            self._store,
+            self._journal,
+            self._clock,
+            self._stop,
+            self._report,
+            self._cursor,
+            self._state,
             metric=lambda: self.metric,
-            saved_step=None if resumed is None else resumed.step,
-            finished_before=resumed is not None and resumed.finished,
-            wait_for_saves=self._snapshots.wait,
-        )
-        return Loops(
-            cursor=self._cursor,
-            boundary=self._boundary,
-            state=self._state,
-            rank=ranks.rank,
-            loaded=None if resumed is None else resumed.state,
-        )
-
-    def _paced(self, ranks: Ranks) -> SaveRhythm:
-        """Only rank 0's clock counts: it alone works out how often."""
-        if self._pace is None or ranks.rank != 0:
-            return self._rhythm
-        return self._pace.applied(self._rhythm, Chain.of(self._journal.read()), self._environment, self._clock)
-
-    def _resume(self, ranks: Ranks, attempt: int) -> Resumed | None:
-        resumption = Resumption(
-            ranks=ranks,
-            loading=PartLoading(
-                self._store,
-                rank=ranks.rank,
-                world_size=ranks.world_size,
-                alive=self._state.layouts,
-                may_change=self._environment.world_size_may_change,
-            ),
-            journal=self._journal,
-            attempt=attempt,
-            clock=self._clock,
-            from_scratch=self._from_scratch,
-        )
-        resumed = resumption.find(self._state.names)
-        if resumed is not None:
-            self.resumed_from = resumed.checkpoint
-            self._report.saved_step = resumed.step
-            self._cursor.return_to(Position.of_state(resumed.state["position"]), finished=resumed.finished)
-            self._state.apply(resumed.state, resumed.checkpoint)
-        return resumed
+        ).begin()
+        self._boundary = begun.boundary
+        self._background = begun.background
+        self.resumed_from = begun.resumed_from
+        return begun.loops

@@ -21,11 +21,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
+from slurm_resilience.checkpoint import hdf5_store
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
 from slurm_resilience.checkpoint.store import Borrowed, PartReceipt
 from slurm_resilience.errors import CheckpointUnavailable
 from slurm_resilience.training import open_run
-from slurm_resilience.training import run as run_module
 from slurm_resilience.training.savers import SnapshotUse
 
 
@@ -98,9 +98,7 @@ def main() -> None:
 
     if options.failing_saves:
         FullDisk.failures = options.failing_saves
-        defaults = run_module.Run.__init__.__kwdefaults__
-        assert defaults is not None
-        defaults["store"] = FullDisk
+        hdf5_store.Hdf5Store = FullDisk  # type: ignore[misc]
     snapshot: SnapshotUse = "never" if options.failing_saves else "always"  # the writer process has a disk of its own
     with open_run(save_every_steps=options.save_every_steps, run_dir=options.run_dir, snapshot=snapshot) as run:
         run.register(model=model, optimizer=optimizer, scheduler=scheduler)

@@ -25,6 +25,7 @@ from slurm_resilience.training.environment import read_environment
 from slurm_resilience.training.rhythm import SaveRhythm
 from slurm_resilience.training.run import Run
 from slurm_resilience.training.savers import SnapshotSettings
+from slurm_resilience.training.settings import RunSettings
 
 
 class Weight:
@@ -263,11 +264,8 @@ def test_every_step_saved_by_minutes_is_saved_by_rank_0_s_clock(tmp_path: Path) 
     with Run(
         tmp_path / "run",
         environment,
-        rhythm=rhythm,
-        keep=Policy(9),
-        from_scratch=False,
-        clock=SystemClock(),
-        snapshots=SnapshotSettings("never"),
+        RunSettings(rhythm, Policy(9), snapshots=SnapshotSettings("never")),
+        SystemClock(),
     ) as run:
         list(run.steps(3))
     assert [c.committed.step for c in chain_of(tmp_path / "run").checkpoints] == [0, 1, 2, 3, 3]
@@ -301,11 +299,8 @@ def test_a_save_that_is_still_in_flight_is_waited_for_or_the_next_is_left_out(
         with Run(
             tmp_path / name,
             read_environment({}),
-            rhythm=rhythm,
-            keep=Policy(9),
-            from_scratch=False,
-            clock=SystemClock(),
-            snapshots=settings,
+            RunSettings(rhythm, Policy(9), snapshots=settings),
+            SystemClock(),
         ) as run:
             list(run.steps(6))
         steps = [c.committed.step for c in chain_of(tmp_path / name).checkpoints]
