@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slurm_resilience.manifest.chain import Chain
     from slurm_resilience.manifest.journal import Journal
 
-LOOK_EVERY_S = 15.0
+LOOK_EVERY_S = 5.0
 
 
 @click.command(cls=SentenceCommand)

@@ -14,7 +14,7 @@ from slurm_resilience.errors import EXIT_CONFIGURATION, ConfigurationError, Resi
 from slurm_resilience.launch.srun_options import split
 
 if TYPE_CHECKING:  # the supervisor is loaded once the command line is known to be right
-    from slurm_resilience.supervisor.request import Request
+    from slurm_resilience.supervisor.request import Publishing, Request
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -47,6 +47,17 @@ if TYPE_CHECKING:  # the supervisor is loaded once the command line is known to 
 @click.option("--no-requeue", is_flag=True, help="Never ask Slurm to queue the job again.")
 @click.option("--from-scratch", is_flag=True, help="Begin at step 0 although the run has checkpoints.")
 @click.option("--take-over", is_flag=True, help="My word that the run's former owner is gone, where nothing proves it.")
+@click.option(
+    "--publish",
+    metavar="URL",
+    help="Copy every durable checkpoint there beside the training: s3://bucket/runs/{run}. "
+    "[default: $SLURM_RESILIENCE_PUBLISH]",
+)
+@click.option(
+    "--publish-limit",
+    metavar="RATE",
+    help="No more than this on average: 200MB/s. [default: $SLURM_RESILIENCE_PUBLISH_LIMIT]",
+)
 @click.option("--mode", type=click.Choice(["auto", "slurm", "local"]), default="auto", show_default=True)
 @click.option("--dry-run", is_flag=True, help="Print the exact srun line and the grace ladder; start nothing.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SRUN OPTIONS] [--] COMMAND...")
@@ -109,7 +120,17 @@ def _request(words: tuple[str, ...], options: dict[str, Any]) -> Request:
         take_over=options["take_over"],
         dry_run=options["dry_run"],
         requeue=not options["no_requeue"],
+        publish=_publishing(options["publish"], options["publish_limit"]),
     )
+
+
+def _publishing(to: str | None, limit: str | None) -> Publishing | None:
+    """Raises ConfigurationError. Where nothing is to be published, nothing is loaded for it."""
+    if to is None and limit is None and not os.environ.get("SLURM_RESILIENCE_PUBLISH"):
+        return None
+    from slurm_resilience.supervisor.destination import understand_publishing
+
+    return understand_publishing(to, limit, os.environ)
 
 
 def _signal_name(text: str | None) -> str | None:

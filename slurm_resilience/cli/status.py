@@ -59,6 +59,9 @@ def _print(run: Path, chain: Chain, holder: Holder | None, next_: Outlook) -> No
         click.echo("last checkpoint: none of them can be loaded any more")
     else:
         click.echo("last checkpoint: none yet")
+    live, places = _published(chain)
+    for where, count in places.items():
+        click.echo(f"published: {count} of {live} live checkpoints at {where}")
     if holder is not None:
         click.echo(f"owner: {holder.owner}: {holder.liveness.value}")
     click.echo(f"next: {next_.sentence}" + (f" (`{next_.command}`)" if next_.command else ""))
@@ -108,6 +111,13 @@ def _last_step(attempt: Attempt) -> int | None:
     return max((checkpoint.step for checkpoint in attempt.checkpoints), default=None)
 
 
+def _published(chain: Chain) -> tuple[int, dict[str, int]]:
+    """How many checkpoints are live, and how many of them lie at each place that any checkpoint was published at."""
+    live = chain.loadable()
+    places = dict.fromkeys(where for checkpoint in chain.checkpoints for where in checkpoint.published)
+    return len(live), {where: sum(where in each.published for each in live) for where in places}
+
+
 def _number(value: int | None) -> str | None:
     return None if value is None else f"{value}"
 
@@ -116,6 +126,7 @@ def _as_json(run: Path, chain: Chain, holder: Holder | None, next_: Outlook) -> 
     from slurm_resilience.cli.checkpoints import checkpoint_as_json
 
     loadable = chain.loadable()
+    live, places = _published(chain)
     return {
         "format": JSON_FORMAT,
         "run": str(run.absolute()),
@@ -129,6 +140,7 @@ def _as_json(run: Path, chain: Chain, holder: Holder | None, next_: Outlook) -> 
         "owner": None if holder is None else _owner_as_json(holder),
         "attempts": [_attempt_as_json(chain, attempt) for attempt in chain.attempts],
         "checkpoints": [checkpoint_as_json(checkpoint) for checkpoint in chain.checkpoints],
+        "published": {"live": live, "places": [{"where": where, "live": count} for where, count in places.items()]},
         "next": {"sentence": next_.sentence, "command": next_.command},
     }
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slurm_resilience.errors import EXIT_FINISHED, EXIT_OWNED, EXIT_WILL_GO_ON, EXIT_WILL_NOT_GO_ON
 from slurm_resilience.manifest.records import Cause
-from slurm_resilience.requeue.decision import Way
+from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Restart, Stop, Way
 from slurm_resilience.requeue.history import CRASHES
-from slurm_resilience.supervisor.ending import Conclusion
+from slurm_resilience.supervisor.ending import Conclusion, NotDone
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Past:
     conclusion: Conclusion
     code: int | None
     way: Way
+    must_leave_s: float | None = None
+    """When Slurm will kill us, on the monotonic clock; None: nobody has said so."""
 
     @property
     def exit_code_of_a_stop(self) -> int:
@@ -29,3 +32,29 @@ class Past:
         if self.code is None or not own or self.code in (EXIT_FINISHED, EXIT_WILL_GO_ON):
             return EXIT_WILL_NOT_GO_ON
         return self.code
+
+
+def leave(past: Past, requeue_exit: Sequence[int], say: Callable[[str], None]) -> int:
+    """Says what became of it; returns the code. `requeue_exit`: the codes at which Slurm itself requeues here."""
+    number, conclusion = past.number, past.conclusion
+    because = conclusion.because
+    match conclusion.decision:
+        case Finish():
+            say(f"the run is finished: {because}")
+            return EXIT_FINISHED
+        case Requeue() if isinstance(conclusion.outcome, NotDone):
+            say(f"attempt {number} ended: {because}; it is not queued again: {conclusion.outcome.why}")
+            if conclusion.outcome.final:
+                return EXIT_WILL_NOT_GO_ON
+            return requeue_exit[0] if requeue_exit else EXIT_WILL_GO_ON
+        case Requeue():
+            say(f"attempt {number} ended: {because}; the job is queued again")
+            return EXIT_WILL_GO_ON
+        case AlreadyQueued():
+            say(f"attempt {number} ended: {because}; Slurm starts it again")
+            return EXIT_WILL_GO_ON
+        case Restart():
+            return EXIT_WILL_GO_ON
+        case Stop(reason):
+            say(f"attempt {number} ended and the run will not go on by itself: {reason}")
+            return past.exit_code_of_a_stop

@@ -12,6 +12,15 @@ from slurm_resilience.signals.ladder import Asked
 
 
 @dataclass(frozen=True, slots=True)
+class Publishing:
+    """A third place for every durable checkpoint, as the user said it."""
+
+    to: str
+    """`{run}`, `{run_id}` and `$NAME` are still to be filled in."""
+    limit: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     srun: SrunLine
     command: TrainingCommand
@@ -30,3 +39,4 @@ class Request:
     dry_run: bool
     requeue: bool
     """False: never ask Slurm to queue the job again."""
+    publish: Publishing | None = None

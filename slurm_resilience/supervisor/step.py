@@ -53,6 +53,8 @@ class StepWatch:
     say: Callable[[str], None]
     preempting: Callable[[], bool]
     """Asks Slurm whether the job is being preempted; False where it doesn't answer."""
+    beside: Callable[[], None] = lambda: None
+    """What else is to be looked after while nobody has asked the ranks to stop. Must not raise."""
     _in_grace: bool | None = None
     _ordered: dict[str, float] = field(default_factory=dict)
     _signals: list[str] = field(default_factory=list)
@@ -87,6 +89,8 @@ class StepWatch:
             if now_s >= look_s:
                 look_s = now_s + LOOK_AT_RECORDS_S
                 self._look_at_records()
+            if not self._ordered:
+                self.beside()
 
     def _end(self, code: int | None) -> StepEnd:
         return StepEnd(code, tuple(self._signals), self._must_leave_s, self._in_grace is True)

@@ -9,32 +9,27 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.durable_file import make_directory_durably
-from slurm_resilience.errors import (
-    EXIT_FINISHED,
-    EXIT_WILL_GO_ON,
-    EXIT_WILL_NOT_GO_ON,
-    ConfigurationError,
-    ManifestUnavailable,
-    SlurmError,
-)
+from slurm_resilience.errors import EXIT_FINISHED, ConfigurationError, ManifestUnavailable, SlurmError
 from slurm_resilience.launch.plan import write_plan
 from slurm_resilience.manifest.attempt import begin_attempt, release
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import Cause, RunId
 from slurm_resilience.manifest.run_directory import RunDirectory
-from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Restart, Stop, Way
+from slurm_resilience.requeue.decision import Finish, Restart, Way
 from slurm_resilience.signals.ladder import LAST_WORDS_S, Ladder
 from slurm_resilience.slurm.client import SlurmClient
 from slurm_resilience.slurm.facts import JobFacts
-from slurm_resilience.supervisor.ending import Ending, NotDone, Seen
+from slurm_resilience.supervisor.ending import Ending, Seen
 from slurm_resilience.supervisor.notices import Notices
 from slurm_resilience.supervisor.ownership import liveness_by_slurm
-from slurm_resilience.supervisor.past import Past
+from slurm_resilience.supervisor.past import Past, leave
 from slurm_resilience.supervisor.preparation import Granted, Prepared, ask_what_is_granted, make_ladder, prepare
 from slurm_resilience.supervisor.request import Request
 from slurm_resilience.supervisor.step import StepEnd, StepWatch
@@ -47,6 +42,9 @@ from slurm_resilience.supervisor.surroundings import (
     way_on,
 )
 
+if TYPE_CHECKING:  # loaded where it is asked for
+    from slurm_resilience.supervisor.publisher import Publisher
+
 ASK_SLURM_S = 1800.0
 """How long the end of an attempt waits for a controller that doesn't answer, where nobody is about to kill us."""
 PAUSE_BEFORE_RESTART_S = 1.0
@@ -57,6 +55,10 @@ def say(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"srun-resilient: {text}\n")
         sys.stderr.flush()
+
+
+def _nothing() -> None:
+    """Beside a step where nothing was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +82,22 @@ class Supervisor:
             self._refuse_another_training(chain)
             if chain.finished:
                 self.say(f"run {self.run.path} is finished: nothing to do")
+                self._publish_what_is_left(chain)
                 return EXIT_FINISHED
         run_id = journal.create(self.run.path.name)
+        publisher = self._publisher()
         with Notices() as notices:
             heard: list[signal.Signals] | None = None
             while True:
                 granted = self._ask()
-                past = self._attempt(journal, run_id, granted, notices, heard)
-                if not isinstance(past.conclusion.decision, Restart):
-                    return self._leave(past, granted)
+                past = self._attempt(journal, run_id, granted, notices, heard, publisher)
+                decision = past.conclusion.decision
+                if not isinstance(decision, Restart):
+                    code = leave(past, granted.requeue_exit, self.say)
+                    if publisher is not None:
+                        ends_s = granted.times.end_s
+                        publisher.end(past.number, decision, notices, job_ends_s=ends_s, must_leave_s=past.must_leave_s)
+                    return code
                 self.say(f"attempt {past.number} ended: {past.conclusion.because}; starting again in place")
                 # Who interrupts us between two attempts means the run: the next one is told.
                 heard = notices.pause(PAUSE_BEFORE_RESTART_S, self.clock)
@@ -101,10 +110,12 @@ class Supervisor:
         ladder = make_ladder(granted, chain, self.request)
         number = chain.newest_attempt.number + 1 if chain is not None and chain.newest_attempt is not None else 1
         prepared = self._prepare(number, RunId("dry-run"), granted, ladder)
+        publisher = self._publisher()
         return [
             shlex.join(prepared.argv),
             f"run directory: {self.run.path}, attempt {number}, mode {self.mode.value}",
             f"each node agent runs: {prepared.plan.kind.value} {shlex.join(prepared.plan.argv)}",
+            *([] if publisher is None else [f"checkpoints are published by: {publisher}"]),
             *(f"{rung.name:>28}  {rung.seconds:8.1f} s  {rung.source}" for rung in ladder.rungs),
             *(f"warning: {sentence}" for sentence in ladder.inversions),
         ]
@@ -112,8 +123,30 @@ class Supervisor:
     def _ask(self) -> Granted:
         return ask_what_is_granted(self.slurm, self.facts, self.request, self.clock.now_s(), self.say)
 
+    def _publisher(self) -> Publisher | None:
+        if self.request.publish is None:
+            return None
+        from slurm_resilience.supervisor.publisher import Publisher
+
+        return Publisher(self.run, self.request.publish, self.clock, self.environment, self.say)
+
+    def _publish_what_is_left(self, chain: Chain) -> None:
+        """Of a finished run whose last attempt had no time for it."""
+        publisher = self._publisher()
+        if publisher is None or chain.newest_attempt is None:
+            return
+        ends_s, number = self._ask().times.end_s, chain.newest_attempt.number
+        with Notices() as notices:
+            publisher.end(number, Finish("finished before"), notices, job_ends_s=ends_s, must_leave_s=None)
+
     def _attempt(
-        self, journal: Journal, run_id: RunId, granted: Granted, notices: Notices, heard: list[signal.Signals] | None
+        self,
+        journal: Journal,
+        run_id: RunId,
+        granted: Granted,
+        notices: Notices,
+        heard: list[signal.Signals] | None,
+        publisher: Publisher | None,
     ) -> Past:
         """`heard`: what came since the attempt before; None where this is our first."""
         number = begin_attempt(
@@ -143,11 +176,13 @@ class Supervisor:
         if granted.record is not None and granted.record.preempted_s is not None:
             end = StepEnd(None, (), None, in_grace=True)  # a step that starts in the grace is never told of it
         else:
-            end = self._watch(number, prepared, granted).watch(notices, heard or ())
+            beside = partial(publisher.tend, number) if publisher is not None else _nothing
+            end = self._watch(number, prepared, granted, beside).watch(notices, heard or ())
         seen = Seen(end.code, end.signals, False, prepared.plan.tasks, granted.times.end_s, end.in_grace)
         conclusion = self._ending(journal, may_requeue, self._give_up_s(end)).conclude(number, seen)
         release(self.run, number, journal=journal)
-        return Past(number, conclusion, end.code, way_on(self.mode, conclusion.cause, may_requeue=may_requeue))
+        way = way_on(self.mode, conclusion.cause, may_requeue=may_requeue)
+        return Past(number, conclusion, end.code, way, end.must_leave_s)
 
     def _write_plan(self, number: int, prepared: Prepared, *, forget_stop: bool) -> None:
         try:
@@ -159,7 +194,7 @@ class Supervisor:
             why = error.strerror or str(error)
             raise ManifestUnavailable(f"attempt {number} of run {self.run.path} can't be prepared: {why}") from error
 
-    def _watch(self, number: int, prepared: Prepared, granted: Granted) -> StepWatch:
+    def _watch(self, number: int, prepared: Prepared, granted: Granted, beside: Callable[[], None]) -> StepWatch:
         return StepWatch(
             self.run,
             number,
@@ -171,6 +206,7 @@ class Supervisor:
             signal.SIGKILL if self.mode is Mode.LOCAL else signal.SIGTERM,
             self.say,
             self._preempting,
+            beside,
         )
 
     def _preempting(self) -> bool:
@@ -225,30 +261,6 @@ class Supervisor:
             f"run {self.run.path} was begun by another command ({shlex.join(newest.started.command)}): "
             "name this one's directory with --run-dir, or give that one to go on with it"
         )
-
-    def _leave(self, past: Past, granted: Granted) -> int:
-        number, conclusion = past.number, past.conclusion
-        because = conclusion.because
-        match conclusion.decision:
-            case Finish():
-                self.say(f"the run is finished: {because}")
-                return EXIT_FINISHED
-            case Requeue() if isinstance(conclusion.outcome, NotDone):
-                self.say(f"attempt {number} ended: {because}; it is not queued again: {conclusion.outcome.why}")
-                if conclusion.outcome.final:
-                    return EXIT_WILL_NOT_GO_ON
-                return granted.requeue_exit[0] if granted.requeue_exit else EXIT_WILL_GO_ON
-            case Requeue():
-                self.say(f"attempt {number} ended: {because}; the job is queued again")
-                return EXIT_WILL_GO_ON
-            case AlreadyQueued():
-                self.say(f"attempt {number} ended: {because}; Slurm starts it again")
-                return EXIT_WILL_GO_ON
-            case Restart():
-                return EXIT_WILL_GO_ON
-            case Stop(reason):
-                self.say(f"attempt {number} ended and the run will not go on by itself: {reason}")
-                return past.exit_code_of_a_stop
 
 
 def supervisor_for(

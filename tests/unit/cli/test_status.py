@@ -17,6 +17,7 @@ from slurm_resilience.manifest.lease import Owner
 from slurm_resilience.manifest.records import (
     Cause,
     CheckpointDamaged,
+    CheckpointPublished,
     DecisionCarriedOut,
     Line,
     Record,
@@ -74,7 +75,7 @@ def test_json_holds_everything_under_names_that_stay(tmp_path: Path) -> None:
     value: dict[str, Any] = json.loads(show(run.path, "--json"))
     assert list(value) == [
         *("format", "run", "run_id", "name", "created_s", "finished", "next_step", "last_checkpoint"),
-        *("attempts_without_progress", "owner", "attempts", "checkpoints", "next"),
+        *("attempts_without_progress", "owner", "attempts", "checkpoints", "published", "next"),
     ]
     assert value["format"] == 1
     assert value["run"] == str(run.path)
@@ -99,6 +100,18 @@ def test_json_holds_everything_under_names_that_stay(tmp_path: Path) -> None:
     assert second["resumed"] == {"checkpoint": "step-0000000020.a1", "step": 20, "world_size": 2}
     assert [each["state"] for each in value["checkpoints"]] == ["damaged", "live", "live"]
     assert value["next"]["command"] == f"slurm-resilience stop {run.path}"
+
+
+def test_what_lies_elsewhere_is_counted_among_the_live_ones_only(tmp_path: Path) -> None:
+    told = [*PREEMPTED_ONCE, *(CheckpointPublished(checkpoint_id(step, 1), "s3://b/r") for step in (10, 20))]
+    run = tell(tmp_path / "run", *told, CheckpointPublished(checkpoint_id(10, 1), "/old"))
+    text = show(run.path)
+    assert "published: 1 of 2 live checkpoints at s3://b/r\npublished: 0 of 2 live checkpoints at /old\n" in text
+    value = json.loads(show(run.path, "--json"))["published"]
+    assert value == {"live": 2, "places": [{"where": "s3://b/r", "live": 1}, {"where": "/old", "live": 0}]}
+    silent = tell(tmp_path / "silent", *PREEMPTED_ONCE)
+    assert "published:" not in show(silent.path)
+    assert json.loads(show(silent.path, "--json"))["published"] == {"live": 2, "places": []}
 
 
 def test_where_there_is_no_run_one_sentence_says_so(tmp_path: Path) -> None:

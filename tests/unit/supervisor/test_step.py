@@ -35,6 +35,7 @@ class Scene:
         self.said: list[str] = []
         self.orders: list[dict[str, object]] = []
         self.preempting_asked = 0
+        self.looked_beside = 0
         self.kill_wait_s = 600.0
         self.by_person = False
         self.second_interrupt = signal.SIGTERM
@@ -42,6 +43,9 @@ class Scene:
     def preempting(self) -> bool:
         self.preempting_asked += 1
         return True
+
+    def beside(self) -> None:
+        self.looked_beside += 1
 
     def watch(self, argv: Sequence[str], *story: Callable[[], None], heard: Sequence[signal.Signals] = ()) -> StepEnd:
         """Watch the step to its end; the story is told beside it, one event once the one before is done."""
@@ -57,6 +61,7 @@ class Scene:
             self.second_interrupt,
             self.said.append,
             self.preempting,
+            self.beside,
         )
         failed: list[BaseException] = []
 
@@ -254,3 +259,17 @@ def test_a_pause_between_attempts_is_ended_by_signals_and_not_by_the_death_of_ch
         assert time.monotonic() - began_s >= 0.3
         os.kill(os.getpid(), signal.SIGINT)
         assert notices.pause(600, SystemClock()) == [signal.SIGINT]
+
+
+def test_what_runs_beside_is_looked_after_until_the_ranks_are_asked_to_stop(scene: Scene) -> None:
+    looked: list[int] = []
+    scene.watch(
+        UNTIL_TOLD,
+        lambda: _until(lambda: scene.looked_beside > 1, "two looks"),
+        scene.send(signal.SIGUSR1),
+        scene.wait_ordered("WARNING"),
+        lambda: time.sleep(0.1),  # the look that may be under way
+        lambda: looked.append(scene.looked_beside),
+        lambda: time.sleep(0.8),
+    )
+    assert looked == [scene.looked_beside]
