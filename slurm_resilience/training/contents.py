@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +19,23 @@ _THREADS = 2
 class Contents:
     """The tensors of a state that may be shared or unchanged, and their checksums, computed when asked for."""
 
-    def __init__(self, flat: Flattened) -> None:
+    def __init__(self, flat: Flattened, cut: Collection[str] = ()) -> None:
+        """`cut` are the names of shards: they may be unchanged, but are nobody's replicas.
+
+        Shards of different elements can be equal for a while, as long as nothing has been learnt in them, say.
+        """
         self._flat = flat
         self._rows = {
             dataset.name: row
             for row, dataset in enumerate(flat.datasets)
             if dataset.bytes >= LEAST_BYTES and dataset.name.startswith(_SHAREABLE)
         }
+        self._shared = [name for name in self._rows if name not in cut]
         self._checksums: dict[str, bytes] = {}
 
     @property
     def names(self) -> list[str]:
+        """Of all that may be unchanged."""
         return list(self._rows)
 
     def row(self, name: str) -> int:
@@ -42,11 +48,11 @@ class Contents:
 
     def own_bytes(self) -> int:
         """What can't be shared, whatever the others have."""
-        shareable = self._rows.values()
-        return sum(dataset.bytes for row, dataset in enumerate(self._flat.datasets) if row not in shareable)
+        return sum(dataset.bytes for dataset in self._flat.datasets) - sum(self.sizes().values())
 
     def sizes(self) -> dict[str, int]:
-        return {name: self._flat.datasets[row].bytes for name, row in self._rows.items()}
+        """In bytes, of all that may be shared."""
+        return {name: self._flat.datasets[self._rows[name]].bytes for name in self._shared}
 
     def checksums(self, names: Sequence[str] | Mapping[str, Any]) -> dict[str, bytes]:
         """Of the tensors as they are now; computed once for each, in threads: hashing lets go of the interpreter."""
@@ -58,11 +64,12 @@ class Contents:
         return {name: self._checksums[name] for name in names}
 
     def all(self) -> dict[str, Content]:
-        checksums = self.checksums(self.names)
-        datasets = self._flat.datasets
+        """That may be shared."""
+        checksums = self.checksums(self._shared)
+        datasets = {name: self._flat.datasets[self._rows[name]] for name in self._shared}
         return {
-            name: Content(datasets[row].dtype, datasets[row].shape, checksums[name], datasets[row].bytes)
-            for name, row in self._rows.items()
+            name: Content(dataset.dtype, dataset.shape, checksums[name], dataset.bytes)
+            for name, dataset in datasets.items()
         }
 
     def _checksum(self, name: str) -> bytes:

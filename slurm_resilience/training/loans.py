@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slurm_resilience.checkpoint.store import Borrowed, PartReceipt
 from slurm_resilience.durable_file import make_directory_durably
 from slurm_resilience.training.contents import Contents
+from slurm_resilience.training.part_loading import SHARDS
 from slurm_resilience.training.ranks import Ranks, on_rank_zero
 from slurm_resilience.training.replicas import Content, assign, same_on_all
 from slurm_resilience.training.saver import Written
@@ -75,11 +76,9 @@ class Loans:
 
     def share(self, state: Mapping[str, Any]) -> float:
         """Which part of its state, in bytes, this rank will have to write itself. Called by all ranks."""
-        from slurm_resilience.checkpoint.format.structure import flatten
-
         if self._ranks.world_size == 1:
             return 1.0
-        contents = Contents(flatten(state))
+        contents = _contents(state)
         everybody = self._ranks.gather((contents.all(), contents.own_bytes()))
         owners = on_rank_zero(self._ranks, lambda: _owners(everybody or []))
         written = sum(
@@ -116,9 +115,7 @@ class Loans:
 
     def _prepare(self, checkpoint: str, state: Mapping[str, Any], attributes: Mapping[str, Any]) -> _Prepared:
         """What this rank can do without the others."""
-        from slurm_resilience.checkpoint.format.structure import flatten
-
-        contents = Contents(flatten(state))
+        contents = _contents(state)
         agreed = self._agreed
         if not self._trusted or (agreed is not None and agreed.shape != contents.shape()):
             agreed = None
@@ -228,6 +225,15 @@ class Loans:
         self._agreed = _Agreed(shape, owners, places, own)
         self._trusted = True
         return self._agreed
+
+
+def _contents(state: Mapping[str, Any]) -> Contents:
+    from slurm_resilience.checkpoint.distributed.shard_notes import from_state
+    from slurm_resilience.checkpoint.format.structure import flatten
+
+    notes = from_state(state[SHARDS]) if SHARDS in state else {}
+    cut = {path for path, note in notes.items() if any(placement != "R" for placement in note.layout.placements)}
+    return Contents(flatten(state), cut)
 
 
 def _owners(everybody: Sequence[tuple[dict[str, Content], int]]) -> dict[str, int]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from slurm_resilience.errors import CheckpointMismatch, ConfigurationError
 from slurm_resilience.training.boundary import Boundary
-from slurm_resilience.training.cursor import Cursor, Entry
+from slurm_resilience.training.cursor import Cursor, Entry, Position
+from slurm_resilience.training.dealing import Dealing, behind
+from slurm_resilience.training.ranks import ranks_can_meet
 from slurm_resilience.training.shield import children_shielded
-from slurm_resilience.training.source import CountedSource, Source, source_of
+from slurm_resilience.training.source import CountedSource, Source, StatefulSource, source_of
 from slurm_resilience.training.training_state import TrainingState
 
 
@@ -24,6 +28,7 @@ class Loops:
         self._state = state
         self._rank = rank
         self._loaded = loaded
+        self._said = False
         self._sources: list[tuple[Any, Source]] = []
         self._in_epochs = False
         self._in_section = False
@@ -41,13 +46,14 @@ class Loops:
             self._in_epochs = False
 
     def batches(self, items: Iterable[Any]) -> Iterator[Any]:
-        return self._section(self._source_of(items), counted=False)
+        source = self._source_of(items)
+        return self._section(source, dealing_of(items, source.count()))
 
     def steps(self, count: int) -> Iterator[int]:
-        return self._section(CountedSource(count), counted=True)
+        return self._section(CountedSource(count), None)
 
-    def _section(self, source: Source, *, counted: bool) -> Iterator[Any]:
-        """`counted`: outside of epochs, the end of this section is the end of the training."""
+    def _section(self, source: Source, dealing: Dealing | None) -> Iterator[Any]:
+        """Without a `dealing` every rank counts the same: outside of epochs, that is how long the training is."""
         if self._in_section:
             raise ConfigurationError(
                 "two loops of the run are going on at once: a step is one item of one loop "
@@ -56,13 +62,15 @@ class Loops:
         cursor = self._cursor
         count = source.count()
         outermost = not self._in_epochs
+        self._count_anew(dealing)
         entry = cursor.enter_section(count, outermost=outermost)
         if entry is None:
             return
         self._in_section = True
         try:
+            self._state.source, self._state.dealing = source, dealing
             iterator = self._iterator(source, entry)
-            last = counted if outermost else cursor.epoch == cursor.total - 1
+            last = dealing is None if outermost else cursor.epoch == cursor.total - 1
             while True:
                 # Before the next item is fetched: data that comes late holds up no stop, and no checkpoint.
                 self._boundary.cross(ending=last and count is not None and cursor.item >= count)
@@ -76,8 +84,28 @@ class Loops:
         finally:
             self._in_section = False
 
+    def _count_anew(self, dealing: Dealing | None) -> None:
+        """Before a section is entered: if it is the one to go on in, and its items are dealt otherwise than they were,
+        what all ranks have done is another number of items now."""
+        if self._loaded is None or dealing is None or "dealing" not in self._loaded["data"]:
+            return
+        data, position = self._loaded["data"], Position.of_state(self._loaded["position"])
+        here = (position.step, position.epoch) == (self._cursor.step, self._cursor.epoch)
+        if not here or (data.get("kind") == StatefulSource.__name__ and "kept" in data):  # it knows by itself
+            return
+        found = behind(position.item, Dealing.of_state(data["dealing"]), dealing)
+        if found.item == position.item:
+            return
+        self._cursor.return_to(replace(position, item=found.item), finished=False)
+        if self._rank == 0 and not self._said:
+            self._said = True
+            again = f" ({found.samples_again} samples come again)" if found.samples_again else ""
+            sys.stderr.write(
+                f"slurm-resilience: what the ranks had done of this loop in {position.item} items each is {found.item} "
+                f"items each now: going on behind that{again}\n"
+            )
+
     def _iterator(self, source: Source, entry: Entry) -> Iterator[Any]:
-        self._state.source = source
         epoch = self._cursor.epoch if self._in_epochs else None
         if not entry.resumed:
             with children_shielded():
@@ -86,18 +114,13 @@ class Loops:
         assert loaded is not None
         origin = f"the checkpoint of step {self._cursor.step}"
         data = loaded["data"]
-        if data and data["kind"] != type(source).__name__:
+        if data.get("kind", type(source).__name__) != type(source).__name__:
             raise CheckpointMismatch(
                 f"{origin} was saved in a loop over a {data['kind']} and this loop is a {type(source).__name__}: "
                 "it can't be entered in the middle"
             )
         with children_shielded():
-            if data:
-                iterator = source.resume(data["kept"], entry.item, epoch)
-            else:  # imported, or saved before the first loop
-                iterator = source.start(epoch)
-                for _ in itertools.islice(iterator, entry.item):
-                    pass
+            iterator = _resumed(source, data, entry.item, epoch)
         # Once more: what the program has done since then, before this loop, it had done before the checkpoint too.
         self._state.apply(loaded, origin)
         return iterator
@@ -111,3 +134,35 @@ class Loops:
         if not isinstance(items, Iterator):
             self._sources.append((items, source))
         return source
+
+
+def dealing_of(items: Iterable[Any], count: int | None) -> Dealing:
+    """As far as a loader and its samplers tell; `count` is how many items this rank gets."""
+    ranks = 1
+    if ranks_can_meet():
+        import torch.distributed as dist
+
+        ranks = dist.get_world_size()
+    outer = [getattr(items, name, None) for name in ("batch_sampler", "sampler")]
+    samplers = [*outer, *(getattr(sampler, "sampler", None) for sampler in outer)]
+    hands = _first_number("num_replicas", *samplers)
+    if hands is None and ranks == 1:
+        hands = 1
+    return Dealing(ranks, hands, _first_number("batch_size", items, *outer), count)
+
+
+def _first_number(name: str, *things: Any) -> int | None:
+    numbers = (getattr(thing, name, None) for thing in things)
+    return next((number for number in numbers if isinstance(number, int) and number > 0), None)
+
+
+def _resumed(source: Source, data: Mapping[str, Any], item: int, epoch: int | None) -> Iterator[Any]:
+    """Behind the first `item` items, whether or not it is known how this rank began with them."""
+    if "kept" in data:
+        return source.resume(data["kept"], item, epoch)
+    iterator = source.start(epoch)
+    if item and not isinstance(source, StatefulSource):  # whose state would be that of its beginning
+        return source.resume(source.keep(), item, epoch)
+    for _ in itertools.islice(iterator, item):
+        pass
+    return iterator

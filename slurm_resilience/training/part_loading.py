@@ -40,8 +40,8 @@ class PartLoading:
         if committed.world_size == self._world_size or self._may_change:
             return None
         return (
-            f"checkpoint {committed.checkpoint} was written by {committed.world_size} ranks and this attempt has "
-            f"{self._world_size}: start it with {committed.world_size} ranks, or allow another number by "
+            f"checkpoint {committed.checkpoint} was written by {in_words(committed.world_size)} and this attempt has "
+            f"{self._world_size}: start it with {in_words(committed.world_size)}, or allow another number by "
             "SLURM_RESILIENCE_WORLD_SIZE_MAY_CHANGE=yes"
         )
 
@@ -77,6 +77,7 @@ class PartLoading:
         from slurm_resilience.checkpoint.distributed.assembly import put_together
         from slurm_resilience.checkpoint.distributed.parts import PartsShelf
         from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
+        from slurm_resilience.training.other_ranks import for_other_ranks
 
         if not isinstance(self._store, Hdf5Store):
             raise CheckpointMismatch(f"{committed.checkpoint} can't be put together from such a store")
@@ -85,34 +86,21 @@ class PartLoading:
         rank = shelf.rank_with(alive, first=self._rank)
         self.spoilt = True
         state = put_together(shelf, shelf.skeleton(rank), alive, nearest=self._rank)
-        self.spoilt = False
         state.pop(SHARDS, None)
         if committed.world_size != self._world_size:
-            _for_other_ranks(state, committed, rank=self._rank, world_size=self._world_size)
+            for_other_ranks(state, shelf, step=committed.step, saved_by=committed.world_size, rank=self._rank)
+            if self._rank == 0:
+                sys.stderr.write(
+                    f"slurm-resilience: {committed.checkpoint} was written by {in_words(committed.world_size)} "
+                    f"and goes on with {self._world_size}: random numbers begin anew\n"
+                )
+        self.spoilt = False
         return state
+
+
+def in_words(ranks: int) -> str:
+    return "1 rank" if ranks == 1 else f"{ranks} ranks"
 
 
 def dtensors_exist() -> bool:
     return "torch.distributed.tensor" in sys.modules or "torch.distributed._tensor" in sys.modules
-
-
-def _for_other_ranks(state: dict[str, Any], committed: CheckpointCommitted, *, rank: int, world_size: int) -> None:
-    """What belongs to a rank, and not to the training, made anew: random numbers and the place in the data.
-
-    The ranks of a DistributedSampler take turns, so that after n items on each of W ranks the first n W of an epoch are
-    done: on W' ranks that is n W / W' items each.
-    """
-    state["random"] = {"reseed": {"step": committed.step, "rank": rank}}
-    data, position = state["data"], dict(state["position"])
-    if data and data["kind"] == "CountedSource":
-        return
-    done = int(position["item"]) * committed.world_size
-    position["item"] = done // world_size
-    state["data"], state["position"] = {}, position
-    if rank == 0:
-        again = done % world_size
-        sys.stderr.write(
-            f"slurm-resilience: {committed.checkpoint} was written by {committed.world_size} ranks and goes on with "
-            f"{world_size}: random numbers begin anew, and each rank goes on behind {position['item']} items of its "
-            f"epoch" + (f" ({again} of the old ranks' items come again)" if again else "") + "\n"
-        )

@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+GENERATORS = ("python", "numpy", "torch")
+"""Their kinds, as a captured state calls them; CUDA's go with torch's."""
+
 _MASK = (1 << 64) - 1
 
 
@@ -42,12 +45,13 @@ def capture_random_state() -> dict[str, Any]:
 def restore_random_state(state: Mapping[str, Any]) -> None:
     """The next random number is what it would have been. CUDA devices that are gone are passed over.
 
-    With `reseed` it is another one on every rank and at every step, and the same whenever that is done again.
+    With `reseed` it follows from its step, and for each kind of generator from the number that it says.
     """
     import torch
 
     if "reseed" in state:
-        _reseed(seed_of(int(state["reseed"]["step"]), int(state["reseed"]["rank"])))
+        reseed = state["reseed"]
+        _reseed({kind: seed_of(int(reseed["step"]), int(reseed[kind])) for kind in GENERATORS})
         return
     python = state["python"]
     random.setstate((int(python["version"]), tuple(python["internal"].tolist()), python["gauss"]))
@@ -65,15 +69,15 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
 
 
-def _reseed(seed: int) -> None:
+def _reseed(seeds: Mapping[str, int]) -> None:
     import torch
 
-    random.seed(seed)
-    torch.manual_seed(seed - (1 << 63))  # it takes 64 bits with a sign; CUDA's generators too
+    random.seed(seeds["python"])
+    torch.manual_seed(seeds["torch"] - (1 << 63))  # it takes 64 bits with a sign; CUDA's generators too
     if "numpy" in sys.modules:
         import numpy as np
 
-        np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002
+        np.random.seed(seeds["numpy"] & 0xFFFFFFFF)  # noqa: NPY002
 
 
 def seed_of(seed: int, number: int) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+import weakref
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from slurm_resilience.errors import CheckpointMismatch, ConfigurationError
 from slurm_resilience.training.cursor import Cursor
+from slurm_resilience.training.dealing import Dealing
 from slurm_resilience.training.gradient_buckets import GradientBuckets
 from slurm_resilience.training.part_loading import SHARDS, dtensors_exist
 from slurm_resilience.training.random_state import capture_random_state, restore_random_state
@@ -23,9 +25,12 @@ class TrainingState:
         self.notes: dict[str, Any] = {}
         self.source: Source | None = None
         """Of the loop that is going on, or was last."""
+        self.dealing: Dealing | None = None
+        """And how its items are dealt to the ranks, if they are."""
         self._cursor = cursor
         self._objects: dict[str, Any] = {}
         self._buckets = GradientBuckets(self._objects)
+        self._given: dict[str, tuple[weakref.ref[Any], int]] = {}
 
     @property
     def names(self) -> Collection[str]:
@@ -50,6 +55,8 @@ class TrainingState:
         data: dict[str, Any] = {}
         if self.source is not None:
             data = {"kind": type(self.source).__name__, "kept": self.source.keep()}
+            if self.dealing is not None:
+                data["dealing"] = self.dealing.to_state()
         state = {
             "format": STATE_FORMAT,
             "objects": self._states(),
@@ -82,8 +89,15 @@ class TrainingState:
 
         Raises CheckpointMismatch where an object doesn't take its state.
         """
+        self._say_what_stays_changed()
         for name, thing in self._objects.items():
             _load(name, thing, with_own_containers(state["objects"][name]), origin)
+        self._given = {
+            f"{name}/{path}": (weakref.ref(tensor), version)
+            for name, thing in self._objects.items()
+            if is_optimizer(thing)
+            for path, tensor, version in _versions(state["objects"][name])
+        }
         self.notes.clear()
         self.notes.update(with_own_containers(state["notes"]))
         for name in self._buckets.restore(state["gradient_buckets"]):
@@ -93,6 +107,39 @@ class TrainingState:
             )
         if state["random"] is not None:  # imported: it has none, and goes on with those of this start
             restore_random_state(state["random"])
+
+    def _say_what_stays_changed(self) -> None:
+        """Optimizers don't copy what they are given: what was done to it since can't be taken back by giving it again.
+
+        It would take a copy of everything to do better, for a step that nobody should take outside of the loops.
+        """
+        there = {name: (given(), version) for name, (given, version) in self._given.items()}
+        changed = [
+            name for name, (tensor, version) in there.items() if tensor is not None and _count(tensor) != version
+        ]
+        self._given = {}
+        if changed:
+            more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+            sys.stderr.write(
+                f"slurm-resilience: {changed[0]}{more}: changed since the training has resumed, before its loop, and "
+                "that can't be taken back\n"
+            )
+
+
+def _versions(state: Any) -> Iterator[tuple[str, Any, int]]:
+    """The tensors of a state, and torch's count of what was done to them."""
+    import torch
+
+    from slurm_resilience.checkpoint.distributed.tree import leaves
+
+    for path, leaf in leaves(state):
+        tensor = getattr(leaf, "_local_tensor", leaf)
+        if isinstance(tensor, torch.Tensor) and not tensor.is_inference():
+            yield path, tensor, _count(tensor)
+
+
+def _count(tensor: Any) -> int:
+    return int(tensor._version)  # noqa: SLF001 torch's only word on changes
 
 
 def is_optimizer(thing: Any) -> bool:
