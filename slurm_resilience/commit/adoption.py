@@ -19,7 +19,7 @@ from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import CheckpointCommitted
 from slurm_resilience.manifest.run_directory import RunDirectory
 
-_CHECKPOINT_ID = re.compile(r"step-[0-9]{10}\.a([0-9]+)(\.final)?")
+_CHECKPOINT_ID = re.compile(r"step-([0-9]{10})\.a([0-9]+)(\.final)?")
 
 
 def adopt(run: RunDirectory, *, attempt: int, clock: Clock) -> list[CheckpointCommitted]:
@@ -29,24 +29,24 @@ def adopt(run: RunDirectory, *, attempt: int, clock: Clock) -> list[CheckpointCo
     Raises OSError, ManifestError and Fenced.
     """
     journal = Journal(run)
-    adopted = []
-    for name in candidates(_listed(run.checkpoints), Chain.of(journal.read()), attempt):
-        words: dict[int, PartWord] = {}
-        read_words(run.checkpoints / name, words)
-        written = next((word for word in words.values() if isinstance(word, PartWritten)), None)
-        if written is None:
-            continue
-        gathering = Gathering(
-            journal, run.checkpoints / name, world_size=written.terms.world_size, fence=attempt, clock=clock
-        )
-        seen = gathering.look()
-        if (
-            isinstance(seen, Complete)
-            and seen.committed.checkpoint == name
-            and gathering.commit(seen.committed) is None
-        ):
-            adopted.append(seen.committed)
-    return adopted
+    found = candidates(_listed(run.checkpoints), Chain.of(journal.read()), attempt)
+    adopted = [adopt_one(journal, name, attempt=attempt, clock=clock) for name in found]
+    return [each for each in adopted if each is not None]
+
+
+def adopt_one(journal: Journal, name: str, *, attempt: int, clock: Clock) -> CheckpointCommitted | None:
+    """Commit `name`, one of the `candidates`, if it is whole. Raises as `adopt` does."""
+    folder = journal.run.checkpoints / name
+    words: dict[int, PartWord] = {}
+    read_words(folder, words)
+    written = next((word for word in words.values() if isinstance(word, PartWritten)), None)
+    if written is None:
+        return None
+    gathering = Gathering(journal, folder, world_size=written.terms.world_size, fence=attempt, clock=clock)
+    seen = gathering.look()
+    if not isinstance(seen, Complete) or seen.committed.checkpoint != name:
+        return None
+    return seen.committed if gathering.commit(seen.committed) is None else None
 
 
 def candidates(found: Iterable[str], chain: Chain, attempt: int) -> list[str]:
@@ -56,7 +56,14 @@ def candidates(found: Iterable[str], chain: Chain, attempt: int) -> list[str]:
         (each.number for each in chain.attempts if each.resumed is not None and each.number < attempt), default=0
     )
     matches = [match for match in map(_CHECKPOINT_ID.fullmatch, found) if match and match[0] not in known]
-    return sorted(match[0] for match in matches if gone_on <= int(match[1]) < attempt)
+    return sorted(match[0] for match in matches if gone_on <= int(match[2]) < attempt)
+
+
+def place_in_line(checkpoint: str) -> tuple[int, int, bool]:
+    """Of one of the `candidates`: the larger, the further the training was. Pure."""
+    match = _CHECKPOINT_ID.fullmatch(checkpoint)
+    assert match is not None
+    return int(match[1]), int(match[2]), match[3] is not None
 
 
 def _listed(folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.commit.part_word import PartRefused, PartWord, WordUnreadable, hear, ranks_heard
+from slurm_resilience.commit.refusal import errno_of
 from slurm_resilience.commit.verdict import Complete, NeverWill, Waiting, judge
 from slurm_resilience.errors import ManifestError
 from slurm_resilience.manifest.journal import Journal
@@ -69,14 +70,13 @@ class Gathering:
             if self._append(committed) is None:
                 return None
             self._clock.sleep(pause_s)
-        why = self._append(committed)
-        return None if why is None else NeverWill(why)
+        return self._append(committed)
 
-    def _append(self, committed: CheckpointCommitted) -> str | None:
+    def _append(self, committed: CheckpointCommitted) -> NeverWill | None:
         try:
             self._journal.append(committed, fence=self._fence)
         except ManifestError as error:
-            return None if self._is_named(committed) else str(error)
+            return None if self._is_named(committed) else NeverWill(str(error), errno_of(error))
         return None
 
     def _is_named(self, committed: CheckpointCommitted) -> bool:

@@ -6,6 +6,7 @@ It says that the part is durable, or that there will be none. It makes no checkp
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -50,6 +51,8 @@ class PartRefused:
     checkpoint: CheckpointId
     rank: int
     why: str
+    errno: int | None = None
+    """The file system's, where it was the one that refused."""
 
 
 PartWord = PartWritten | PartRefused
@@ -63,7 +66,17 @@ def say(folder: Path, word: PartWord) -> None:
     """Write it down durably in `folder`, the checkpoint's. A second word replaces the first. Raises OSError."""
     make_directory_durably(folder)
     rank = word.receipt.rank if isinstance(word, PartWritten) else word.rank
-    replace_durably(folder / f"rank-{rank:05d}.receipt", json.dumps(_to_json(word)).encode())
+    replace_durably(_path(folder, rank), json.dumps(_to_json(word)).encode())
+
+
+def refuse(folder: Path, refused: PartRefused) -> None:
+    """As `say`, and more stubborn: a disk that has no room for a word mostly takes its name, and an empty one refuses,
+    too. Raises OSError."""
+    try:
+        say(folder, refused)
+    except OSError:
+        flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC  # what it may have said before no longer holds
+        os.close(os.open(_path(folder, refused.rank), flags, 0o666))
 
 
 def ranks_heard(folder: Path) -> set[int]:
@@ -77,7 +90,7 @@ def ranks_heard(folder: Path) -> set[int]:
 
 def hear(folder: Path, rank: int) -> PartWord:
     """Raises FileNotFoundError where it has said nothing, other OSErrors, and WordUnreadable."""
-    path = folder / f"rank-{rank:05d}.receipt"
+    path = _path(folder, rank)
     try:
         word = _from_json(json.loads(path.read_bytes()))
     except (ValueError, LookupError, TypeError) as error:
@@ -103,6 +116,10 @@ def terms_from_json(value: Mapping[str, Any]) -> Terms:
     return Terms(
         **{**known, "checkpoint": CheckpointId(str(value["checkpoint"])), "reason": SaveReason(value["reason"])}
     )
+
+
+def _path(folder: Path, rank: int) -> Path:
+    return folder / f"rank-{rank:05d}.receipt"
 
 
 def _to_json(word: PartWord) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from slurm_resilience.checkpoint.writer.job import WriteJob
 from slurm_resilience.checkpoint.writer.serve import serve
 from slurm_resilience.clock import SystemClock
 from slurm_resilience.commit.gathering import Gathering
-from slurm_resilience.commit.part_word import PartRefused, PartWritten, say, shared_proof, terms_from_json
+from slurm_resilience.commit.part_word import PartRefused, PartWritten, refuse, say, shared_proof, terms_from_json
 from slurm_resilience.commit.verdict import NeverWill
 from slurm_resilience.errors import CheckpointUnavailable
 from slurm_resilience.manifest.journal import Journal
@@ -48,13 +48,16 @@ class Finishing:
         )
         outcome = gathering.wait()
         refused = outcome if isinstance(outcome, NeverWill) else gathering.commit(outcome.committed)
-        if refused is not None:
-            raise CheckpointUnavailable(refused.why)
+        if refused is None:
+            return
+        if refused.errno is not None:
+            raise OSError(refused.errno, refused.why)
+        raise CheckpointUnavailable(refused.why)
 
     def refused(self, job: WriteJob, why: str) -> None:
         """Nobody is to wait for a part that won't come."""
         with contextlib.suppress(OSError):
-            say(self.run.checkpoints / job.checkpoint, PartRefused(CheckpointId(job.checkpoint), job.rank, why))
+            refuse(self.run.checkpoints / job.checkpoint, PartRefused(CheckpointId(job.checkpoint), job.rank, why))
 
 
 def _shared(path: Path, job: WriteJob) -> str | None:

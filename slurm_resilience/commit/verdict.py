@@ -22,6 +22,8 @@ class Complete:
 @dataclass(frozen=True, slots=True)
 class NeverWill:
     why: str
+    errno: int | None = None
+    """The file system's, where it was the one that refused."""
 
 
 def diverged_ranks(rank: int) -> str:
@@ -35,7 +37,7 @@ def judge(words: Mapping[int, PartWord], world_size: int) -> Waiting | Complete 
     """`words` by rank. Whoever refused decides; else everybody has to have written, on the same terms."""
     for rank, word in sorted(words.items()):
         if isinstance(word, PartRefused):
-            return NeverWill(f"rank {rank}: {word.why}")
+            return NeverWill(f"rank {rank}: {word.why}", word.errno)
     missing = frozenset(range(world_size)) - words.keys()
     if missing:
         return Waiting(missing)

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from slurm_resilience.clock import Clock
-from slurm_resilience.commit.part_word import PartRefused, Terms, say
+from slurm_resilience.commit.part_word import PartRefused, Terms, refuse
+from slurm_resilience.commit.refusal import errno_of
 from slurm_resilience.errors import CheckpointError, CheckpointUnsupported, Fenced, ManifestError
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import CheckpointId, SaveFailed, SaveReason, checkpoint_id
 from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.training.outcome import NotSaved, Saved, first_known
 from slurm_resilience.training.ranks import Ranks
-from slurm_resilience.training.saver import NotSaved, Saved
+from slurm_resilience.training.rescue import Rescue
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class PartDone:
 @dataclass(frozen=True, slots=True)
 class PartFailed:
     why: str
+    errno: int | None = None
+    """The file system's, where it was the one that refused."""
 
 
 class Writing(Protocol):
@@ -78,8 +82,9 @@ class BackgroundSaver:
         writing: Writing,
         after_commit: Callable[[], None],
         remove: Callable[[CheckpointId], None],
+        rescue: Rescue | None = None,
     ) -> None:
-        """`after_commit` and `remove` run on rank 0, and must not raise."""
+        """`after_commit` and `remove` run on rank 0, and must not raise. `rescue`: see Saver."""
         self._ranks = ranks
         self._run = run
         self._journal = journal
@@ -88,8 +93,12 @@ class BackgroundSaver:
         self._writing = writing
         self._after_commit = after_commit
         self._remove = remove
+        self._rescue = rescue or Rescue(ranks, clock)
         self._begun: _Begun | None = None
         self._outcome: PartDone | PartFailed | None = None
+        self._instead: NotSaved | None = None
+        """The second place has the state, and nobody tries to write it here."""
+        self._refused: NotSaved | None = None
         self.stall_s = 0.0
         """How long the training stood still for the last save."""
 
@@ -105,7 +114,8 @@ class BackgroundSaver:
     def begin(self, step: int, reason: SaveReason, state: Mapping[str, Any], *, metric: float | None = None) -> None:
         """Returns when `state` may change again. Never raises for what the storage does: `finish` tells.
 
-        Raises CheckpointUnsupported for a value that can't be kept.
+        After failures, the second place may take `state` at once, and the training waits for that. Raises
+        CheckpointUnsupported for a value that can't be kept, and Fenced.
         """
         if self._begun is not None:
             raise ValueError(f"the save of step {self._begun.step} is still in flight")
@@ -113,16 +123,22 @@ class BackgroundSaver:
         terms = Terms(checkpoint, step, self._attempt, reason, self._ranks.world_size, metric=metric)
         self._begun = _Begun(checkpoint, step, self._clock.monotonic_s())
         self._outcome = None
+        self._instead = self._elsewhere(terms, state)
+        if self._instead is not None:
+            self.stall_s = self._clock.monotonic_s() - self._begun.began_s
+            return
         try:
             self.stall_s = self._writing.begin(checkpoint, state, terms, began_s=self._clock.now_s())
         except CheckpointUnsupported as error:
-            self._give_up(str(error))
+            self._give_up(PartFailed(str(error)))
             raise
         except CheckpointError as error:
-            self._give_up(str(error))
+            self._give_up(PartFailed(str(error), errno_of(error)))
 
     def done_here(self) -> bool:
         """Whether nothing is left to do for this rank. Cheap."""
+        if self._instead is not None:
+            return True
         if self._outcome is None:
             self._hear(self._writing.poll())
         return self._outcome is not None
@@ -134,6 +150,9 @@ class BackgroundSaver:
         """
         begun = self._begun
         assert begun is not None
+        if self._instead is not None:
+            self._begun = None
+            return self._instead
         if self._outcome is None:
             self._hear(self._writing.wait(max(0.0, deadline_s - self._clock.monotonic_s())))
         everybody = self._ranks.gather(self._outcome)
@@ -143,24 +162,36 @@ class BackgroundSaver:
         self._writing.settled(saved=isinstance(answer, Saved))
         if isinstance(answer, _FencedOut):
             raise Fenced(answer.mine, answer.newest)
+        if isinstance(answer, Saved):
+            self._rescue.saved()
+        else:
+            self._rescue.failed()
+            self._refused = answer
         return answer
 
     def close(self) -> None:
         self._writing.close()
 
+    def _elsewhere(self, terms: Terms, state: Mapping[str, Any]) -> NotSaved | None:
+        """None: it is tried here."""
+        if self._refused is None or not self._rescue.due():
+            return None
+        where = self._rescue.stage(terms, state, self._refused.errno)
+        return None if where is None else self._refused.but_staged(where)
+
     def _hear(self, outcome: PartDone | PartFailed | None) -> None:
         if isinstance(outcome, PartFailed):
-            self._give_up(outcome.why)
+            self._give_up(outcome)
         else:
             self._outcome = outcome
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, failed: PartFailed) -> None:
         """Say so where rank 0's writer looks: it is not to wait for us."""
         assert self._begun is not None
-        self._outcome = PartFailed(why)
-        refused = PartRefused(self._begun.checkpoint, self._ranks.rank, why)
+        self._outcome = failed
+        refused = PartRefused(self._begun.checkpoint, self._ranks.rank, failed.why, failed.errno)
         try:
-            say(self._run.checkpoints / self._begun.checkpoint, refused)
+            refuse(self._run.checkpoints / self._begun.checkpoint, refused)
         except OSError as error:
             sys.stderr.write(f"slurm-resilience: rank {self._ranks.rank} can't even say that it has failed: {error}\n")
 
@@ -176,13 +207,15 @@ class BackgroundSaver:
         sys.stderr.write(f"slurm-resilience: the checkpoint of step {begun.step} could not be saved: {text}\n")
         if all(said is not None for said in everybody):  # nobody writes any more
             self._remove_if_unnamed(begun.checkpoint)
+        numbers = [said.errno for said in everybody if isinstance(said, PartFailed)]
+        self._rescue.refused(numbers)
         try:
             self._journal.append(SaveFailed(self._attempt, begun.step, text), fence=self._attempt)
         except Fenced as fenced:
             return _FencedOut(fenced.mine, fenced.newest)
         except ManifestError as error:
             sys.stderr.write(f"slurm-resilience: and that could not be written down either: {error}\n")
-        return NotSaved(text)
+        return NotSaved(text, first_known(numbers))
 
     def _remove_if_unnamed(self, checkpoint: CheckpointId) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from slurm_resilience.checkpoint.space.ballast import DEFAULT_CAP_BYTES
 from slurm_resilience.checkpoint.store import CheckpointStore
 from slurm_resilience.clock import Clock
 from slurm_resilience.manifest.chain import Chain
@@ -13,12 +14,14 @@ from slurm_resilience.training.background import BackgroundSaver
 from slurm_resilience.training.boundary import Boundary
 from slurm_resilience.training.cursor import Cursor, Position
 from slurm_resilience.training.environment import Environment
+from slurm_resilience.training.homecoming import Homecoming
 from slurm_resilience.training.loops import Loops
 from slurm_resilience.training.part_loading import PartLoading
 from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import Ranks
 from slurm_resilience.training.resumption import Resumed, Resumption
 from slurm_resilience.training.rhythm import SaveRhythm
+from slurm_resilience.training.room_keeping import RoomKeeping, RoomSettings, keep_room
 from slurm_resilience.training.savers import Surroundings, make_savers
 from slurm_resilience.training.settings import RunSettings
 from slurm_resilience.training.stop_source import StopSource
@@ -54,7 +57,8 @@ class Beginning:
     def begin(self) -> Begun:
         """Called by all ranks at once. Raises what coming back raises, and what `make_savers` does."""
         sweeper = Sweeper(self.journal, self.store, attempt=self.attempt, policy=self.settings.keep)
-        resumed = self._come_back()
+        keeping = self._keep_room()
+        resumed = self._come_back(keeping.homecoming())
         if self.ranks.rank == 0:
             sweeper.sweep_leftovers()
         savers = make_savers(
@@ -63,6 +67,7 @@ class Beginning:
             state=self.state.capture(),  # what can't be saved is said now, not after the first ten minutes
             objects=self.state.objects,
             after_commit=sweeper.after_commit,
+            keeping=keeping,
         )
         boundary = Boundary(
             ranks=self.ranks,
@@ -96,7 +101,18 @@ class Beginning:
             return rhythm
         return pace.applied(rhythm, Chain.of(self.journal.read()), self.environment, self.clock)
 
-    def _come_back(self) -> Resumed | None:
+    def _keep_room(self) -> RoomKeeping:
+        cap_bytes = self.environment.ballast_cap_bytes
+        settings = RoomSettings(
+            self.settings.keep,
+            DEFAULT_CAP_BYTES if cap_bytes is None else cap_bytes,
+            self.environment.second_place or self.settings.second_place,
+        )
+        return keep_room(
+            settings, ranks=self.ranks, journal=self.journal, store=self.store, attempt=self.attempt, clock=self.clock
+        )
+
+    def _come_back(self, homecoming: Homecoming) -> Resumed | None:
         loading = PartLoading(
             self.store,
             rank=self.ranks.rank,
@@ -111,6 +127,7 @@ class Beginning:
             attempt=self.attempt,
             clock=self.clock,
             from_scratch=self.settings.from_scratch,
+            homecoming=homecoming,
         )
         resumed = resumption.find(self.state.names)
         if resumed is not None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_resilience.checkpoint.tiers.pace import parse_rate
+from slurm_resilience.checkpoint.tiers.places import Folder, parse_place
 from slurm_resilience.errors import ConfigurationError
 
 
@@ -41,6 +43,10 @@ class Environment:
     """Whether a checkpoint of another number of ranks may be gone on from."""
     node_mtbf_days: float | None = None
     """How often a node of this site fails, where the site says so."""
+    second_place: Path | None = None
+    """Where parts go that the run directory refuses."""
+    ballast_cap_bytes: int | None = None
+    """How large the ballast gets at most, where somebody had a say in it; 0: there is none."""
 
     @property
     def supervised(self) -> bool:
@@ -72,6 +78,29 @@ def _days(variables: Mapping[str, str], name: str) -> float | None:
     if not 0 < days < math.inf:
         raise ConfigurationError(f"the environment variable {name} is {text!r}, which is not a number of days")
     return days
+
+
+def _bytes(variables: Mapping[str, str], name: str) -> int | None:
+    text = variables.get(name, "").strip()
+    if text in ("", "0"):
+        return 0 if text else None
+    try:
+        return int(parse_rate(text))
+    except ValueError as error:
+        raise ConfigurationError(f"the environment variable {name} is {text!r}: say it like 2GiB, or 0") from error
+
+
+def _folder(variables: Mapping[str, str], name: str) -> Path | None:
+    text = variables.get(name)
+    if not text:
+        return None
+    try:
+        place = parse_place(text, variables)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"the environment variable {name}: {error}") from error
+    if not isinstance(place, Folder):
+        raise ConfigurationError(f"the environment variable {name} is {text!r}: it has to be a folder")
+    return place.path
 
 
 def _first(*numbers: int | None, otherwise: int) -> int:
@@ -113,6 +142,8 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         end_s=_first_or_none(_number(variables, "SLURM_RESILIENCE_END"), _number(variables, "SLURM_JOB_END_TIME")),
         snapshot=variables.get("SLURM_RESILIENCE_SNAPSHOT") or None,
         node_mtbf_days=_days(variables, "SLURM_RESILIENCE_NODE_MTBF_DAYS"),
+        second_place=_folder(variables, "SLURM_RESILIENCE_SECOND_PLACE"),
+        ballast_cap_bytes=_bytes(variables, "SLURM_RESILIENCE_BALLAST"),
     )
 
 

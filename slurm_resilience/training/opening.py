@@ -30,6 +30,7 @@ def open_run(
     snapshot: SnapshotUse = "auto",
     overlap_snapshot: bool = False,
     if_still_saving: Literal["wait", "skip"] = "wait",
+    second_place: str | Path | None = None,
 ) -> Run:
     """A run to be entered by `with`: it resumes by itself, saves by itself and leaves in order when asked to stop.
 
@@ -43,6 +44,7 @@ def open_run(
     state in `optimizer.step()` alone. SLURM_RESILIENCE_SNAPSHOT (auto, always, never, overlap) overrides both.
     One save is in flight at a time: another that is due by minutes comes a little later, one that is due by steps waits
     for it, or is left out with `if_still_saving="skip"`.
+    `second_place` is a folder on another disk, where a stop's or the final save goes if the run directory refuses it.
     `from_scratch` allows starting at step 0 where the run has had checkpoints and none can be loaded any more.
     Raises ConfigurationError for arguments that can't be meant.
     """
@@ -67,6 +69,7 @@ def open_run(
         PaceSettings(auto),
         from_scratch or environment.from_scratch,
         snapshots,
+        None if second_place is None else Path(second_place).absolute(),
     )
     return Run(directory.absolute(), environment, settings, SystemClock())
 

@@ -21,6 +21,7 @@ from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import AttemptResumed, CheckpointCommitted, CheckpointId
 from slurm_resilience.manifest.records import CheckpointDamaged as DamagedRecord
+from slurm_resilience.training.homecoming import Homecoming
 from slurm_resilience.training.part_loading import PartLoading
 from slurm_resilience.training.ranks import Ranks, on_rank_zero
 
@@ -62,13 +63,16 @@ class Resumption:
         attempt: int,
         clock: Clock,
         from_scratch: bool,
+        homecoming: Homecoming | None = None,
     ) -> None:
+        """`homecoming` brings back what was only staged; without it nobody looks for that."""
         self._ranks = ranks
         self._loading = loading
         self._journal = journal
         self._attempt = attempt
         self._clock = clock
         self._from_scratch = from_scratch
+        self._homecoming = homecoming
 
     def find(self, names: Collection[str]) -> Resumed | None:
         """The state to go on from, verified on every rank; None for a fresh start. Nothing is applied yet.
@@ -76,6 +80,9 @@ class Resumption:
         Called by all ranks; all raise the same: NothingToResume, CheckpointMismatch, CheckpointUnsupported,
         CheckpointUnavailable, Fenced, PeersGone, or what the manifest raised on rank 0.
         """
+        on_rank_zero(self._ranks, self._adopt)
+        if self._homecoming is not None:
+            self._homecoming.bring()
         offer = on_rank_zero(self._ranks, self._offer)
         for committed in offer.loadable:
             state = self._try(committed, names)
@@ -92,7 +99,6 @@ class Resumption:
         return None
 
     def _offer(self) -> _Offer:
-        self._adopt()
         chain = Chain.of(self._journal.read())
         loadable = tuple(checkpoint.committed for checkpoint in chain.loadable())
         return _Offer(loadable, chain.ever_had_checkpoint, chain.finished)

@@ -6,10 +6,13 @@ import itertools
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from slurm_resilience.checkpoint.store import CheckpointStore, PartReceipt
 from slurm_resilience.clock import Clock
+from slurm_resilience.commit.part_word import Terms
+from slurm_resilience.commit.refusal import errno_of
 from slurm_resilience.commit.verdict import diverged_ranks
 from slurm_resilience.errors import (
     CheckpointUnavailable,
@@ -28,10 +31,15 @@ from slurm_resilience.manifest.records import (
     SaveReason,
     checkpoint_id,
 )
+from slurm_resilience.training.facts import facts_of
+from slurm_resilience.training.outcome import NotSaved, Saved, first_known
 from slurm_resilience.training.ranks import Ranks
+from slurm_resilience.training.rescue import FAILURES, Rescue
 
 if TYPE_CHECKING:
     from slurm_resilience.training.loans import Loans
+
+__all__ = ["NotSaved", "NotWritten", "Saved", "Saver", "Written"]
 
 LEAST_RETRY_S = 1.0
 MOST_RETRIES = 20
@@ -49,18 +57,8 @@ class NotWritten:
     rank: int
     why: str
     kind: Literal["unavailable", "unsupported"]
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    checkpoint: CheckpointId
-    step: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class NotSaved:
-    why: str
+    errno: int | None = None
+    """The file system's, where it was the one that refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +75,6 @@ class _Unsupported:
 _Outcome = Union[Saved, NotSaved, _Fenced, _Unsupported]
 
 
-def facts_of(step: int, attempt: int, world_size: int) -> dict[str, Any]:
-    """What a part says of itself."""
-    import torch
-
-    return {"step": step, "attempt": attempt, "world_size": world_size, "torch": str(torch.__version__)}
-
-
 class Saver:
     def __init__(
         self,
@@ -95,10 +86,12 @@ class Saver:
         clock: Clock,
         after_commit: Callable[[], None],
         loans: Loans | None = None,
+        rescue: Rescue | None = None,
     ) -> None:
         """`after_commit` runs on rank 0 when a checkpoint has come into being; it must not raise.
 
-        With `loans` a part leaves out what other ranks write, or its predecessor holds.
+        With `loans` a part leaves out what other ranks write, or its predecessor holds. `rescue` is what is done about
+        saves that fail; without it they are told.
         """
         self._ranks = ranks
         self._store = store
@@ -107,6 +100,7 @@ class Saver:
         self._clock = clock
         self._after_commit = after_commit
         self._loans = loans
+        self._rescue = rescue or Rescue(ranks, clock)
 
     def save(
         self, step: int, reason: SaveReason, state: Mapping[str, Any], *, metric: float | None = None
@@ -129,7 +123,14 @@ class Saver:
             else:
                 self._loans.distrust()
         match outcome:
-            case Saved() | NotSaved():
+            case Saved():
+                self._rescue.saved()
+                return outcome
+            case NotSaved():
+                self._rescue.failed()
+                # A save with a deadline is tried again first.
+                if reason in (SaveReason.PERIODIC, SaveReason.ASKED) and self._rescue.due():
+                    return self._elsewhere(outcome, step, reason, state, metric)
                 return outcome
             case _Fenced(mine, newest):
                 raise Fenced(mine, newest)
@@ -147,7 +148,11 @@ class Saver:
         deadline_s: float,
         metric: float | None = None,
     ) -> Saved | NotSaved:
-        """As `save`, tried again as long as another try fits before `deadline_s` (rank 0's monotonic clock)."""
+        """As `save`, tried again as long as another try fits before `deadline_s` (rank 0's monotonic clock).
+
+        After some, or when time is up, the second place gets the state, if there is one: it may be all there will be.
+        """
+        staged: Path | None = None
         for attempt in itertools.count():
             began_s = self._clock.monotonic_s()
             outcome = self.save(step, reason, state, metric=metric)
@@ -155,11 +160,22 @@ class Saver:
                 return outcome
             now_s = self._clock.monotonic_s()
             pause_s = min(LEAST_RETRY_S * 1.5**attempt, 30.0)
-            fits = now_s + pause_s + 2 * (now_s - began_s) + LEAST_RETRY_S < deadline_s
-            if not self._ranks.broadcast(fits and attempt < MOST_RETRIES):
-                return outcome
+            tries = 2 if staged is not None or not self._rescue.has_second_place else 4  # one there, one more here
+            fits = now_s + pause_s + tries * (now_s - began_s) + LEAST_RETRY_S < deadline_s
+            again = self._ranks.broadcast(fits and attempt < MOST_RETRIES)
+            if staged is None and (not again or attempt + 1 >= FAILURES):
+                staged = self._elsewhere(outcome, step, reason, state, metric).staged
+            if not again:
+                return outcome.but_staged(staged)
             self._clock.sleep(pause_s)
         raise AssertionError("a count has no end")
+
+    def _elsewhere(
+        self, refused: NotSaved, step: int, reason: SaveReason, state: Mapping[str, Any], metric: float | None
+    ) -> NotSaved:
+        checkpoint = checkpoint_id(step, self._attempt, final=reason is SaveReason.FINAL)
+        terms = Terms(checkpoint, step, self._attempt, reason, self._ranks.world_size, metric=metric)
+        return refused.but_staged(self._rescue.stage(terms, state, refused.errno))
 
     def _write(self, checkpoint: CheckpointId, step: int, state: Mapping[str, Any]) -> Written | NotWritten:
         facts = facts_of(step, self._attempt, self._ranks.world_size)
@@ -169,7 +185,7 @@ class Saver:
                 return Written(self._store.write_part(checkpoint, rank=rank, state=state, attributes=facts))
             return self._loans.write_part(checkpoint, state, facts)
         except CheckpointUnavailable as error:
-            return NotWritten(rank, f"rank {rank}: {error}", "unavailable")
+            return NotWritten(rank, f"rank {rank}: {error}", "unavailable", errno_of(error))
         except CheckpointUnsupported as error:
             return NotWritten(rank, f"rank {rank}: {error}", "unsupported")
 
@@ -196,7 +212,7 @@ class Saver:
         unsupported = next((failure for failure in failures if failure.kind == "unsupported"), None)
         if unsupported is not None:
             return _Unsupported(unsupported.why)
-        return self._failed(step, failures[0].why)
+        return self._failed(step, failures[0].why, *[failure.errno for failure in failures])
 
     def _commit(
         self,
@@ -227,7 +243,7 @@ class Saver:
         except ManifestUnavailable as error:
             if self._is_named(committed):
                 return Saved(checkpoint, step, seconds)
-            return self._failed(step, str(error))
+            return self._failed(step, str(error), errno_of(error))
         except ManifestError as error:
             return self._failed(step, str(error))
         self._after_commit()
@@ -240,9 +256,10 @@ class Saver:
         except ManifestError:
             return False
 
-    def _failed(self, step: int, why: str) -> _Outcome:
+    def _failed(self, step: int, why: str, *numbers: int | None) -> _Outcome:
         sys.stderr.write(f"slurm-resilience: the checkpoint of step {step} could not be saved: {why}\n")
-        return self._note(SaveFailed(self._attempt, step, why)) or NotSaved(why)
+        self._rescue.refused(numbers)
+        return self._note(SaveFailed(self._attempt, step, why)) or NotSaved(why, first_known(numbers))
 
     def _note(self, record: Record) -> _Fenced | None:
         try:

@@ -18,6 +18,8 @@ from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.training.background import BackgroundSaver
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.ranks import Ranks
+from slurm_resilience.training.rescue import Rescue
+from slurm_resilience.training.room_keeping import RoomKeeping
 from slurm_resilience.training.saver import Saver
 from slurm_resilience.training.snapshot_writing import SnapshotWriting, writer_command
 
@@ -67,13 +69,18 @@ def make_savers(
     state: Mapping[str, Any],
     objects: Iterable[Any],
     after_commit: Callable[[], None],
+    keeping: RoomKeeping | None = None,
 ) -> Savers:
-    """Called by all ranks; `state` is this rank's now, `objects` what is registered.
+    """Called by all ranks; `state` is this rank's now, `objects` what is registered. Without `keeping`, a save that
+    meets a full disk has failed, and that's it.
 
     Raises CheckpointUnsupported for a value that can't be kept, ConfigurationError where snapshots must be and can't.
     """
     _refuse_what_cannot_be_kept(state)
     loans = _loans(around)
+    rescue = Rescue(around.ranks, around.clock)
+    if keeping is not None:
+        rescue, after_commit = keeping.rescue(), keeping.before(after_commit)
     saver = Saver(
         ranks=around.ranks,
         store=around.store,
@@ -82,10 +89,17 @@ def make_savers(
         clock=around.clock,
         after_commit=after_commit,
         loans=loans,
+        rescue=rescue,
     )
-    if loans is None or settings.use == "never":
-        return Savers(saver, None)
-    return Savers(saver, _background(around, settings, loans, state, list(objects), after_commit))
+    background, expected_bytes = None, None
+    if loans is not None and settings.use != "never":
+        snapshot, expected_bytes = _snapshot(around, settings, loans, state, list(objects))
+        if snapshot is not None:
+            writing = _writing(around, settings, loans, snapshot, list(objects))
+            background = _background(around, writing, after_commit, rescue)
+    if keeping is not None:
+        keeping.look_ahead(expected_bytes)
+    return Savers(saver, background)
 
 
 def _refuse_what_cannot_be_kept(state: Mapping[str, Any]) -> None:
@@ -104,33 +118,8 @@ def _loans(around: Surroundings) -> Loans | None:
 
 
 def _background(
-    around: Surroundings,
-    settings: SnapshotSettings,
-    loans: Loans,
-    state: Mapping[str, Any],
-    objects: list[Any],
-    after_commit: Callable[[], None],
-) -> BackgroundSaver | None:
-    from slurm_resilience.checkpoint.snapshot.snapshot import Snapshot
-    from slurm_resilience.training.overlap import Overlap
-
-    snapshot = Snapshot(rank=around.ranks.rank)
-    if not _fits(around, settings, loans, snapshot, state, objects):
-        return None
-    environment = around.environment
-    command = writer_command(
-        around.run,
-        attempt=around.attempt,
-        runtime_folder=environment.runtime_folder,
-        local_rank=environment.local_rank,
-    )
-    writing = SnapshotWriting(
-        snapshot=snapshot,
-        writer=WriterProcess(around.run.path, command),
-        loans=loans,
-        clock=around.clock,
-        overlap=Overlap(objects) if settings.overlap else None,
-    )
+    around: Surroundings, writing: SnapshotWriting, after_commit: Callable[[], None], rescue: Rescue
+) -> BackgroundSaver:
     return BackgroundSaver(
         ranks=around.ranks,
         run=around.run,
@@ -140,36 +129,60 @@ def _background(
         writing=writing,
         after_commit=after_commit,
         remove=lambda checkpoint: _remove(around.store, checkpoint),
+        rescue=rescue,
     )
 
 
-def _fits(
-    around: Surroundings,
-    settings: SnapshotSettings,
-    loans: Loans,
-    snapshot: Snapshot,
-    state: Mapping[str, Any],
-    objects: list[Any],
-) -> bool:
-    """The same answer on all ranks: one that can't would hold up the others at every save."""
+def _writing(
+    around: Surroundings, settings: SnapshotSettings, loans: Loans, snapshot: Snapshot, objects: list[Any]
+) -> SnapshotWriting:
+    from slurm_resilience.training.overlap import Overlap
+
+    environment = around.environment
+    command = writer_command(
+        around.run,
+        attempt=around.attempt,
+        runtime_folder=environment.runtime_folder,
+        local_rank=environment.local_rank,
+    )
+    return SnapshotWriting(
+        snapshot=snapshot,
+        writer=WriterProcess(around.run.path, command),
+        loans=loans,
+        clock=around.clock,
+        overlap=Overlap(objects) if settings.overlap else None,
+    )
+
+
+def _snapshot(
+    around: Surroundings, settings: SnapshotSettings, loans: Loans, state: Mapping[str, Any], objects: list[Any]
+) -> tuple[Snapshot | None, int]:
+    """None: some rank has no memory for one. And how many bytes all ranks together will save, as it looks now.
+
+    The same answer on all ranks: one that can't would hold up the others at every save.
+    """
     from slurm_resilience.checkpoint.snapshot.memory_plan import Budget, DoesNotFit, plan_memory
     from slurm_resilience.checkpoint.snapshot.node_memory import node_memory
+    from slurm_resilience.checkpoint.snapshot.snapshot import Snapshot
 
+    snapshot = Snapshot(rank=around.ranks.rank)
     share = loans.share(state)
-    whole_bytes = snapshot.needs_bytes(state) + still_to_come_bytes(objects)
+    image_bytes = int((snapshot.needs_bytes(state) + still_to_come_bytes(objects)) * share)
     memory = node_memory()
     verdict = plan_memory(
         Budget(
-            image_bytes=int(whole_bytes * share),
+            image_bytes=image_bytes,
             ranks_on_node=around.environment.local_world_size,
             available_bytes=memory.available_bytes,
             limit_bytes=memory.limit_bytes,
         )
     )
     why = verdict.why if isinstance(verdict, DoesNotFit) else None
-    refused = [(rank, said) for rank, said in enumerate(around.ranks.all_gather(why)) if said is not None]
+    everybody: list[tuple[str | None, int]] = around.ranks.all_gather((why, image_bytes))
+    expected_bytes = sum(size for _, size in everybody)
+    refused = [(rank, said) for rank, (said, _) in enumerate(everybody) if said is not None]
     if not refused:
-        return True
+        return snapshot, expected_bytes
     rank, why = refused[0]
     if settings.use == "always":
         raise ConfigurationError(
@@ -177,7 +190,7 @@ def _fits(
         )
     if around.ranks.rank == 0:
         sys.stderr.write(f"slurm-resilience: the training will wait for its saves: on rank {rank}, {why}\n")
-    return False
+    return None, expected_bytes
 
 
 def still_to_come_bytes(objects: Iterable[Any]) -> int:

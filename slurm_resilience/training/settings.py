@@ -26,5 +26,7 @@ class RunSettings:
     pace: PaceSettings | None = None
     from_scratch: bool = False
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
+    second_place: Path | None = None
+    """Where saves go that the run directory has refused, unless the environment names another."""
     store: Callable[[Path], CheckpointStore] = hdf5_store
     """Makes the store for a run directory."""

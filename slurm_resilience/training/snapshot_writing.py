@@ -17,7 +17,7 @@ from slurm_resilience.errors import CheckpointUnavailable
 from slurm_resilience.manifest.records import CheckpointId
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.training.background import PartDone, PartFailed
-from slurm_resilience.training.saver import facts_of
+from slurm_resilience.training.facts import facts_of
 
 if TYPE_CHECKING:  # they come with torch
     from slurm_resilience.checkpoint.snapshot.snapshot import Snapshot
@@ -102,5 +102,7 @@ class SnapshotWriting:
             case Written(_, seconds):
                 self._receipt = outcome
                 return PartDone(seconds)
-            case Refused(_, why) | Gone(why):
+            case Refused(number, why):
+                return PartFailed(why, number)
+            case Gone(why):
                 return PartFailed(why)

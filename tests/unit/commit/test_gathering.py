@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,15 +19,17 @@ from slurm_resilience.commit.part_word import (
     WordUnreadable,
     hear,
     ranks_heard,
+    refuse,
     say,
     terms_from_json,
     terms_to_json,
 )
+from slurm_resilience.commit.refusal import errno_of
 from slurm_resilience.commit.verdict import Complete, NeverWill, Waiting, judge
-from slurm_resilience.errors import Fenced
+from slurm_resilience.errors import CheckpointUnavailable, Fenced
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
-from slurm_resilience.manifest.records import AttemptResumed, AttemptStarted, SaveReason, checkpoint_id
+from slurm_resilience.manifest.records import AttemptResumed, AttemptStarted, CheckpointId, SaveReason, checkpoint_id
 from slurm_resilience.manifest.run_directory import RunDirectory
 from tests.unit.training.fakes import FakeClock
 
@@ -52,7 +55,10 @@ def gathering(run: RunDirectory, *, fence: int = 1) -> Gathering:
     return Gathering(Journal(run), run.checkpoints / TERMS.checkpoint, world_size=2, fence=fence, clock=FakeClock())
 
 
-@pytest.mark.parametrize("word", [written(7), PartRefused(TERMS.checkpoint, 7, "why")])
+@pytest.mark.parametrize(
+    "word",
+    [written(7), PartRefused(TERMS.checkpoint, 7, "why"), PartRefused(TERMS.checkpoint, 7, "full", errno.ENOSPC)],
+)
 def test_a_word_is_heard_as_it_was_said(tmp_path: Path, word: PartWord) -> None:
     say(tmp_path / "deep" / "folder", word)
     assert ranks_heard(tmp_path / "deep" / "folder") == {7}
@@ -77,6 +83,40 @@ def test_a_word_that_is_not_ours_is_unreadable_and_refuses_the_checkpoint(run: R
     assert "rank-00001.receipt" in seen.why
 
 
+def test_a_refusal_without_an_errno_is_heard_too(tmp_path: Path) -> None:
+    (tmp_path / "rank-00001.receipt").write_text('{"format": 1, "refused": {"checkpoint": "c", "rank": 1, "why": "w"}}')
+    assert hear(tmp_path, 1) == PartRefused(CheckpointId("c"), 1, "w")
+
+
+def test_a_disk_without_room_for_a_word_takes_a_refusal_all_the_same(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    folder = run.checkpoints / TERMS.checkpoint
+    say(folder, written(0))
+    say(folder, written(1))
+    monkeypatch.setattr("slurm_resilience.commit.part_word.replace_durably", full)
+    refuse(folder, REFUSED)
+    assert isinstance(gathering(run).look(), NeverWill)
+
+
+@pytest.mark.parametrize(
+    ("error", "number"),
+    [
+        (OSError(errno.EIO, "I/O error"), errno.EIO),
+        (CheckpointUnavailable("no"), None),
+        (ValueError("no"), None),
+    ],
+)
+def test_the_errno_behind_an_error_is_found(error: Exception, number: int | None) -> None:
+    assert errno_of(error) == number
+    behind = CheckpointUnavailable("it can't be written")
+    behind.__cause__ = error
+    assert errno_of(behind) == number
+
+
 def test_a_word_under_another_rank_s_name_is_unreadable(tmp_path: Path) -> None:
     say(tmp_path, written(0))
     (tmp_path / "rank-00000.receipt").rename(tmp_path / "rank-00003.receipt")
@@ -90,6 +130,7 @@ def test_a_word_under_another_rank_s_name_is_unreadable(tmp_path: Path) -> None:
         ({}, Waiting, ""),
         ({0: written(0)}, Waiting, ""),
         ({1: REFUSED}, NeverWill, "rank 1: no space left"),
+        ({1: PartRefused(TERMS.checkpoint, 1, "full", errno.EDQUOT)}, NeverWill, "rank 1: full"),
         ({0: written(0), 1: REFUSED}, NeverWill, "rank 1: no space left"),
         ({0: written(0), 1: written(1, replace(TERMS, shared="cd"))}, NeverWill, "diverged"),
         ({0: written(0), 1: written(1, replace(TERMS, attempt=2))}, NeverWill, "attempt 2"),
@@ -127,6 +168,21 @@ def test_a_part_that_never_comes_is_not_waited_for_without_end(run: RunDirectory
     seen = gathering(run).wait(30.0)
     assert isinstance(seen, NeverWill)
     assert "rank 1 within 30 s" in seen.why
+
+
+def test_a_manifest_on_a_full_disk_is_told_by_its_errno(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    for rank in (0, 1):
+        say(run.checkpoints / TERMS.checkpoint, written(rank))
+    whole = gathering(run)
+    seen = whole.look()
+    assert isinstance(seen, Complete)
+    monkeypatch.setattr("slurm_resilience.manifest.journal.os.write", full)
+    refused = whole.commit(seen.committed)
+    assert refused is not None
+    assert refused.errno == errno.ENOSPC
 
 
 def test_a_ghost_s_writer_commits_nothing(run: RunDirectory) -> None:

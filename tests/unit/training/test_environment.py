@@ -51,3 +51,29 @@ def test_numbers_that_are_none_are_named() -> None:
         read_environment({"RANK": "two"})
     with pytest.raises(ConfigurationError, match="SLURM_RESILIENCE_RUN is not"):
         read_environment({"SLURM_RESILIENCE_ATTEMPT": "1"})
+
+
+@pytest.mark.parametrize(("text", "cap_bytes"), [("", None), ("0", 0), ("2GiB", 2 << 30), ("500MB", 500_000_000)])
+def test_a_ballast_is_as_large_as_is_said(text: str, cap_bytes: int | None) -> None:
+    assert read_environment({"SLURM_RESILIENCE_BALLAST": text}).ballast_cap_bytes == cap_bytes
+
+
+def test_a_second_place_is_a_folder_and_may_name_variables() -> None:
+    said = {"SLURM_RESILIENCE_SECOND_PLACE": "/local/$USER", "USER": "ada"}
+    assert read_environment(said).second_place == Path("/local/ada")
+    assert read_environment({}).second_place is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("SLURM_RESILIENCE_BALLAST", "much", "'much': say it like 2GiB, or 0"),
+        ("SLURM_RESILIENCE_SECOND_PLACE", "s3://bucket", "it has to be a folder"),
+        ("SLURM_RESILIENCE_SECOND_PLACE", "scratch", "an absolute path"),
+        ("SLURM_RESILIENCE_SECOND_PLACE", "/local/$USER", "USER, which is not set"),
+    ],
+)
+def test_places_and_sizes_that_are_none_are_named(name: str, text: str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=name) as refused:
+        read_environment({name: text})
+    assert says in str(refused.value)
