@@ -215,7 +215,7 @@ class BackgroundSaver:
             return _FencedOut(fenced.mine, fenced.newest)
         except ManifestError as error:
             sys.stderr.write(f"slurm-resilience: and that could not be written down either: {error}\n")
-        return NotSaved(text, first_known(numbers))
+        return NotSaved(text, first_known(numbers), late=any(said is None for said in everybody))
 
     def _remove_if_unnamed(self, checkpoint: CheckpointId) -> None:
         try:

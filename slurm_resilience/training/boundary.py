@@ -110,15 +110,7 @@ class Boundary:
         self._hear_of_background(self._clock.monotonic_s() + min(FINAL_SAVE_PATIENCE_S, answer.seconds_left))
         if not self._finished_before:
             patience_s = min(FINAL_SAVE_PATIENCE_S, answer.seconds_left)
-            outcome = self._saving(
-                lambda: self._saver.save_until(
-                    step,
-                    SaveReason.FINAL,
-                    self._state(),
-                    deadline_s=self._clock.monotonic_s() + patience_s,
-                    metric=self._metric(),
-                )
-            )
+            outcome = self._save_until(SaveReason.FINAL, self._clock.monotonic_s() + patience_s)
             if isinstance(outcome, NotSaved):
                 raise CheckpointUnavailable(f"the finished training could not be saved: {outcome.why}")
         on_rank_zero(self._ranks, self._write_down_the_end)
@@ -189,10 +181,13 @@ class Boundary:
                 f"slurm-resilience: no checkpoint of step {step}, that of step {background.step} is not done yet\n"
             )
 
-    def _hear_of_background(self, deadline_s: float = math.inf) -> None:
-        """All ranks come here at the same boundary. Waits, where a rank isn't done, until `deadline_s`."""
+    def _hear_of_background(self, deadline_s: float = math.inf) -> Saved | NotSaved | None:
+        """All ranks come here at the same boundary. Waits, where a rank isn't done, until `deadline_s`.
+
+        None: nothing is in flight.
+        """
         if self._background is None or not self._background.in_flight:
-            return
+            return None
         outcome = self._background.finish(deadline_s=deadline_s)
         if isinstance(outcome, Saved):
             self._note_saved(outcome.step)
@@ -202,6 +197,7 @@ class Boundary:
             self._report.say(RankPhase.STEPPING, self._cursor.step)
         else:
             self._take_note(outcome)
+        return outcome
 
     def _take_note(self, outcome: Saved | NotSaved) -> None:
         now_s = self._clock.monotonic_s()
@@ -217,8 +213,8 @@ class Boundary:
         self._report.saved_step = step
 
     def _save_until(self, reason: SaveReason, deadline_s: float) -> Saved | NotSaved:
-        step, metric = self._cursor.step, self._metric()
-        return self._saver.save_until(step, reason, self._state(), deadline_s=deadline_s, metric=metric)
+        step, state, metric = self._cursor.step, self._state(), self._metric()
+        return self._saving(lambda: self._saver.save_until(step, reason, state, deadline_s=deadline_s, metric=metric))
 
     def _saving(self, save: Callable[[], Saved | NotSaved]) -> Saved | NotSaved:
         self._report.say(RankPhase.SAVING, self._cursor.step)
@@ -234,16 +230,7 @@ class Boundary:
             raise Fenced(self._attempt, self._attempt + 1)
         request = self._stop.read()
         because = request.because if request is not None else f"another rank was asked to ({reason.name.lower()})"
-        outcome: Saved | NotSaved | None = None
-        deadline_s = self._agreement.asked_s + answer.seconds_left
-        self._hear_of_background(deadline_s)
-        if self._saved_step != step:
-            state = self._state()
-            outcome = self._saving(
-                lambda: self._saver.save_until(
-                    step, SaveReason.STOP, state, deadline_s=deadline_s, metric=self._metric()
-                )
-            )
+        outcome = self._save_for_stop(step, self._agreement.asked_s + answer.seconds_left)
         if self._ranks.rank == 0:
             self._say_stopped(step, reason, because, outcome)
         if ending:
@@ -251,6 +238,18 @@ class Boundary:
             return
         self._report.say(RankPhase.STOPPED, step, stopped_after_step=step)
         raise Stopped(step, because)
+
+    def _save_for_stop(self, step: int, deadline_s: float) -> Saved | NotSaved | None:
+        """None: this step is saved already."""
+        this_step = self._background is not None and self._background.step == step
+        # One of another step is waited for only as long as there is time for this one behind it.
+        reserve_s = 0.0 if this_step else 1.0 + 2 * self._rhythm.saving_s
+        in_flight = self._hear_of_background(deadline_s - reserve_s)
+        if self._saved_step == step:
+            return None
+        if this_step and isinstance(in_flight, NotSaved) and in_flight.late:
+            return in_flight  # its writers have these very files in hand: two at once would mix them
+        return self._save_until(SaveReason.STOP, deadline_s)
 
     def _say_stopped(self, step: int, reason: StopReason, because: str, outcome: Saved | NotSaved | None) -> None:
         if isinstance(outcome, NotSaved):

@@ -23,6 +23,8 @@ class NotSaved:
     """The file system's, where it was the one that refused."""
     staged: Path | None = None
     """The second place that has the state. It is no checkpoint yet: the next start makes it one."""
+    late: bool = False
+    """A writer still has it in hand, and may come to an end with it."""
 
     def but_staged(self, where: Path | None) -> NotSaved:
         if where is None:
