@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.checkpoint import ours, peers
-from benchmarks.checkpoint.machine import cpu_s, empty, forget, remember, seconds
+from benchmarks.checkpoint.machine import cpu_s, empty, forget, remember, rouse, seconds
 from benchmarks.checkpoint.raw import read_raw, warm_memory, write_raw
 from benchmarks.checkpoint.rounds import Measured, Method, Part, measure
 from benchmarks.checkpoint.state import State, bytes_in
@@ -80,6 +80,7 @@ def _loaded(way: _Way, folder: Path, size_bytes: int, prepare: Callable[[Path], 
         path.mkdir()
         way.save(path)
     prepare(path)
+    rouse(2 * size_bytes)  # the page cache's, and the tensors'
     cpu_before_s = cpu_s()
     took_s = seconds(lambda: way.load(path))
     forget(path)  # the page cache is to hold no other file when the next one is measured

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.checkpoint import ours, peers
-from benchmarks.checkpoint.machine import bytes_on_disk, empty, seconds, sync_all
+from benchmarks.checkpoint.machine import bytes_on_disk, empty, rouse, seconds, sync_all
 from benchmarks.checkpoint.rounds import Measured, Method, measure
 from benchmarks.checkpoint.state import State, bytes_in, training_state
 from slurm_resilience.checkpoint.format.plan import Planner
@@ -74,6 +74,7 @@ def methods(state: State, folder: Path) -> dict[str, Method]:
 def _durable_on_all(save: Callable[[], None], folder: Path, size_bytes: int) -> Measured:
     if dist.get_rank() == 0:
         empty(folder)
+        rouse(2 * dist.get_world_size() * size_bytes)
     dist.barrier()
 
     def everywhere() -> None:

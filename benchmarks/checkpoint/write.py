@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.checkpoint import ours, peers
-from benchmarks.checkpoint.machine import bytes_on_disk, cpu_s, empty, page_cache_bytes, seconds
+from benchmarks.checkpoint.machine import bytes_on_disk, cpu_s, empty, page_cache_bytes, rouse, seconds
 from benchmarks.checkpoint.raw import warm_memory, write_raw
 from benchmarks.checkpoint.rounds import Measured, Method, Part, measure
 from benchmarks.checkpoint.state import State, bytes_in
@@ -65,6 +65,7 @@ def _methods(ways: dict[str, Write], folder: Path, size_bytes: int) -> dict[str,
 
 def _durably(write: Write, folder: Path, size_bytes: int) -> Measured:
     empty(folder)
+    rouse(2 * size_bytes)  # the page cache's, and a library's own
     cpu_before_s, cache_before_bytes = cpu_s(), page_cache_bytes()
     took_s = seconds(lambda: write(folder))
     found = {
