@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from benchmarks.checkpoint import ours
-from benchmarks.checkpoint.machine import bytes_on_disk, empty, rouse
+from benchmarks.checkpoint.machine import bytes_on_disk, empty
 from benchmarks.checkpoint.rounds import Measured, Method, Part, measure
 from benchmarks.checkpoint.state import State, bytes_in, flat_state
 from slurm_resilience.checkpoint.format.plan import Planner
@@ -40,7 +40,6 @@ def three_saves(state: State, folder: Path, trained: float) -> Measured:
     for save in range(1, _SAVES + 1):
         checkpoint = f"step-{save:010}.a1"
         _train(state, trained)
-        rouse(bytes_in(state))
         began_s = time.perf_counter()
         loan = loans.arrange(checkpoint, state, ours.FACTS)
         arranged_s = time.perf_counter()

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.checkpoint import ours, peers
-from benchmarks.checkpoint.machine import cpu_s, empty, forget, remember, rouse, seconds
+from benchmarks.checkpoint.machine import cpu_s, empty, forget, remember, seconds
 from benchmarks.checkpoint.raw import read_raw, warm_memory, write_raw
+from benchmarks.checkpoint.ready_memory import ReadyMemory
 from benchmarks.checkpoint.rounds import Measured, Method, Part, measure
 from benchmarks.checkpoint.state import State, bytes_in
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
@@ -65,23 +66,25 @@ def measure_load(state: State, folder: Path, rounds: int) -> dict[str, Part]:
         "h5py": _Way(lambda to: peers.save_h5py(state, to, checksums=False), peers.load_h5py, "h5py"),
     }
     parts = {}
-    for how, prepare in (("cold", forget), ("warm", remember)):
-        methods: dict[str, Method] = {
-            name: functools.partial(_loaded, way, folder, size_bytes, prepare) for name, way in ways.items()
-        }
-        parts[f"load {how}"] = measure(f"load {how}", methods, rounds)
+    with ReadyMemory(2 * size_bytes) as ready:
+        for how, prepare in (("cold", forget), ("warm", remember)):
+            methods: dict[str, Method] = {
+                name: functools.partial(_loaded, way, folder, size_bytes, prepare, ready) for name, way in ways.items()
+            }
+            parts[f"load {how}"] = measure(f"load {how}", methods, rounds)
     empty(folder)
     return parts
 
 
-def _loaded(way: _Way, folder: Path, size_bytes: int, prepare: Callable[[Path], None]) -> Measured:
+def _loaded(way: _Way, folder: Path, size_bytes: int, prepare: Callable[[Path], None], ready: ReadyMemory) -> Measured:
     path = folder / way.saved_as
     if not path.is_dir():
         path.mkdir()
         way.save(path)
     prepare(path)
-    rouse(2 * size_bytes)  # the page cache's, and the tensors'
-    cpu_before_s = cpu_s()
-    took_s = seconds(lambda: way.load(path))
+    with ready.lent():
+        cpu_before_s = cpu_s()
+        took_s = seconds(lambda: way.load(path))
+        found = {"took_s": took_s, "gb_per_s": size_bytes / took_s / 1e9, "cpu_s": cpu_s() - cpu_before_s}
     forget(path)  # the page cache is to hold no other file when the next one is measured
-    return {"took_s": took_s, "gb_per_s": size_bytes / took_s / 1e9, "cpu_s": cpu_s() - cpu_before_s}
+    return found

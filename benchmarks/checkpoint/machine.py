@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import gc
-import mmap
 import os
 import shutil
 import threading
@@ -14,11 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
-from slurm_resilience.checkpoint.disk import kernel
-from slurm_resilience.checkpoint.disk.kernel import HUGE_PAGE_BYTES
-
 _LOOK_S = 0.02
-_MOST_OF_FREE = 0.7
 
 
 def cpu_s() -> float:
@@ -29,7 +22,7 @@ def cpu_s() -> float:
 
 def page_cache_bytes() -> int:
     """Of files. Shared memory is counted by the kernel as cache too, and is none."""
-    return _meminfo_bytes("Cached") - _meminfo_bytes("Shmem")
+    return meminfo_bytes("Cached") - meminfo_bytes("Shmem")
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -80,23 +73,6 @@ def remember(path: Path) -> None:
                 pass
 
 
-def rouse(size_bytes: int) -> None:
-    """Have so much free memory ready to be used, as far as there is so much, and what this process keeps freed given up.
-
-    A virtual machine's host takes back what its guest leaves idle for seconds, large pages first, and gives it again
-    at 0.2 to 1 GB/s: whoever asks first would pay for it, by what sizes he asks for. Real machines have no such thing.
-    """
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    ready_bytes = min(size_bytes, int(_MOST_OF_FREE * _meminfo_bytes("MemFree")))
-    pages = ready_bytes // HUGE_PAGE_BYTES
-    if pages:
-        mapping = mmap.mmap(-1, pages * HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        kernel.ask_for_huge_pages(mapping)
-        kernel.populate(kernel.address_of(mapping), len(mapping), writing=True)
-        mapping.close()
-
-
 def memory_of_us_bytes() -> int:
     """Of this process and its descendants, what they share counted once (their proportional set sizes)."""
     return sum(_proportional_bytes(pid) for pid in _with_descendants(os.getpid()))
@@ -141,7 +117,7 @@ def seconds(action: Callable[[], object]) -> float:
     return took_s
 
 
-def _meminfo_bytes(name: str) -> int:
+def meminfo_bytes(name: str) -> int:
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) << 10

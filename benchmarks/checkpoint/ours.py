@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.checkpoint.state import State
-from slurm_resilience.checkpoint.disk.image_writer import write_image
+from slurm_resilience.checkpoint.disk.shared_image import write_shared
 from slurm_resilience.checkpoint.disk.staged_file import StagedFile
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
 from slurm_resilience.checkpoint.snapshot.taken import Taken
@@ -27,7 +27,7 @@ def write_arena(taken: Taken, folder: Path) -> None:
     final = folder / taken.job.file
     make_directory_durably(final.parent)
     with StagedFile(final, owner=taken.job.checkpoint, file_bytes=taken.job.image.file_bytes) as file:
-        write_image(file, taken.arena.memory, taken.job.image)
+        write_shared(file, taken.arena.memory, taken.job.image)
         file.publish()
 
 

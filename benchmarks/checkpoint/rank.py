@@ -14,7 +14,8 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.checkpoint import ours, peers
-from benchmarks.checkpoint.machine import bytes_on_disk, empty, rouse, seconds, sync_all
+from benchmarks.checkpoint.machine import bytes_on_disk, empty, seconds, sync_all
+from benchmarks.checkpoint.ready_memory import ReadyMemory
 from benchmarks.checkpoint.rounds import Measured, Method, measure
 from benchmarks.checkpoint.state import State, bytes_in, training_state
 from slurm_resilience.checkpoint.format.plan import Planner
@@ -47,7 +48,7 @@ class OurRank:
         return Loans(ranks=self._ranks, store=self._store, planner=Planner(), folder=self._folder, incremental=False)
 
 
-def methods(state: State, folder: Path) -> dict[str, Method]:
+def methods(state: State, folder: Path, ready: ReadyMemory) -> dict[str, Method]:
     rank = dist.get_rank()
     our_rank = OurRank(folder, state)
 
@@ -68,25 +69,27 @@ def methods(state: State, folder: Path) -> dict[str, Method]:
         TORCH_EACH: on_each,
         DCP: lambda: peers.save_dcp(state, folder, threads=2, alone=False),
     }
-    return {name: functools.partial(_durable_on_all, save, folder, bytes_in(state)) for name, save in saves.items()}
+    size_bytes = bytes_in(state)
+    return {name: functools.partial(_durable_on_all, save, folder, size_bytes, ready) for name, save in saves.items()}
 
 
-def _durable_on_all(save: Callable[[], None], folder: Path, size_bytes: int) -> Measured:
+def _durable_on_all(save: Callable[[], None], folder: Path, size_bytes: int, ready: ReadyMemory) -> Measured:
     if dist.get_rank() == 0:
         empty(folder)
-        rouse(2 * dist.get_world_size() * size_bytes)
     dist.barrier()
-
-    def everywhere() -> None:
-        save()
+    with ready.lent():
         dist.barrier()
 
-    took_s = seconds(everywhere)
-    found = {
-        "took_s": took_s,
-        "gb_per_s": size_bytes / took_s / 1e9,
-        "disk_gb": bytes_on_disk(folder) / 1e9,
-    }
+        def everywhere() -> None:
+            save()
+            dist.barrier()
+
+        took_s = seconds(everywhere)
+        found = {
+            "took_s": took_s,
+            "gb_per_s": size_bytes / took_s / 1e9,
+            "disk_gb": bytes_on_disk(folder) / 1e9,
+        }
     dist.barrier()
     if dist.get_rank() == 0:
         empty(folder)
@@ -98,7 +101,9 @@ def main(folder: Path, gib: float, rounds: int) -> None:
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     # A rank that fails has to end: the other waits for it.
-    part = measure("two ranks", methods(training_state(gib), folder), rounds, tolerant=False)
+    state = training_state(gib)
+    with ReadyMemory(2 * bytes_in(state)) as ready:
+        part = measure("two ranks", methods(state, folder, ready), rounds, tolerant=False)
     if dist.get_rank() == 0:
         print(json.dumps(dataclasses.asdict(part)), flush=True)
     dist.destroy_process_group()

@@ -25,7 +25,8 @@ from benchmarks.checkpoint.async_savers import (
     nvrx_async,
 )
 from benchmarks.checkpoint.loop import Lap, Loop, Mode, neighbours, slow_down
-from benchmarks.checkpoint.machine import empty, rouse
+from benchmarks.checkpoint.machine import empty
+from benchmarks.checkpoint.ready_memory import ReadyMemory
 from benchmarks.checkpoint.rounds import Measured, Method, Part, measure
 from benchmarks.checkpoint.state import State, bytes_in
 from benchmarks.free_port import free_port
@@ -60,9 +61,10 @@ def measure_stall(state: State, folder: Path, rounds: int) -> dict[str, Part]:
         torch.set_num_threads(1)
         loop = Loop(STEP_S)
         for mode in MODES:
-            with neighbours(mode), contextlib.closing(Kept(folder)) as kept:
+            ready = ReadyMemory(3 * bytes_in(state))
+            with neighbours(mode), contextlib.closing(Kept(folder)) as kept, ready:
                 methods: dict[str, Method] = {
-                    name: _Trial(functools.partial(make, kept), loop, state, folder).save_once
+                    name: _Trial(functools.partial(make, kept), loop, state, folder, ready).save_once
                     for name, make in SAVERS.items()
                 }
                 methods |= {name: functools.partial(_copied, make(kept), state) for name, make in COPIES.items()}
@@ -75,11 +77,12 @@ def measure_stall(state: State, folder: Path, rounds: int) -> dict[str, Part]:
 class _Trial:
     """One saver with what it keeps from save to save. Made at its first save, which doesn't count."""
 
-    def __init__(self, make: Callable[[], Saver], loop: Loop, state: State, folder: Path) -> None:
+    def __init__(self, make: Callable[[], Saver], loop: Loop, state: State, folder: Path, ready: ReadyMemory) -> None:
         self._make = make
         self._loop = loop
         self._state = state
         self._folder = folder
+        self._ready = ready
         self._saver: Saver | None = None
         self._names = (f"step-{number:010}.a1" for number in itertools.count())
 
@@ -88,14 +91,18 @@ class _Trial:
             self._saver = self._make()
         empty(self._folder)
         before = self._alone()
-        rouse(3 * bytes_in(self._state))  # a library's copies, and the page cache's
+        with self._ready.lent():
+            found = self._save(self._saver, before)
+        empty(self._folder)
+        return found
+
+    def _save(self, saver: Saver, before: Lap) -> Measured:
         began_s = time.perf_counter()
-        durable = self._saver.begin(self._state, next(self._names))
+        durable = saver.begin(self._state, next(self._names))
         stall_s = time.perf_counter() - began_s
-        lap = self._loop.run(LEAST_STEPS, self._saver.before_update, durable.done)
+        lap = self._loop.run(LEAST_STEPS, saver.before_update, durable.done)
         durable_s = durable.result() - began_s
-        after = self._alone()
-        alone_s = statistics.fmean([*before.steps_s, *after.steps_s])
+        alone_s = statistics.fmean([*before.steps_s, *self._alone().steps_s])
         return {
             "stall_s": stall_s + lap.waited_s,
             "durable_s": durable_s,
@@ -108,7 +115,6 @@ class _Trial:
 
 
 def _copied(copy: WarmCopy, state: State) -> Measured:
-    rouse(bytes_in(state))
     began_s = time.perf_counter()
     copy.copy(state)
     return {"stall_s": time.perf_counter() - began_s}

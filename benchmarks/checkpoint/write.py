@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.checkpoint import ours, peers
-from benchmarks.checkpoint.machine import bytes_on_disk, cpu_s, empty, page_cache_bytes, rouse, seconds
+from benchmarks.checkpoint.machine import bytes_on_disk, cpu_s, empty, page_cache_bytes, seconds
 from benchmarks.checkpoint.raw import warm_memory, write_raw
+from benchmarks.checkpoint.ready_memory import ReadyMemory
 from benchmarks.checkpoint.rounds import Measured, Method, Part, measure
 from benchmarks.checkpoint.state import State, bytes_in
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
@@ -43,7 +44,8 @@ def measure_write(state: State, folder: Path, rounds: int) -> Part:
             "h5py, fletcher32": lambda to: peers.save_h5py(state, to, checksums=True),
             "torchsnapshot": lambda to: peers.save_torchsnapshot(state, to),
         }
-        return measure("write", _methods(ways, folder, size_bytes), rounds)
+        with ReadyMemory(2 * size_bytes) as ready:
+            return measure("write", _methods(ways, folder, size_bytes, ready), rounds)
 
 
 def measure_stop(state: State, folder: Path, rounds: int) -> Part:
@@ -51,7 +53,8 @@ def measure_stop(state: State, folder: Path, rounds: int) -> Part:
     size_bytes = bytes_in(state)
     memory = warm_memory(size_bytes)
     ways: dict[str, Write] = {RAW: lambda to: write_raw(memory, to), SYNCHRONOUS: _synchronous(state, folder)}
-    return measure("stop", _methods(ways, folder, size_bytes), rounds)
+    with ReadyMemory(2 * size_bytes) as ready:
+        return measure("stop", _methods(ways, folder, size_bytes, ready), rounds)
 
 
 def _synchronous(state: State, folder: Path) -> Write:
@@ -59,22 +62,22 @@ def _synchronous(state: State, folder: Path) -> Write:
     return lambda _: ours.write_part(store, state)
 
 
-def _methods(ways: dict[str, Write], folder: Path, size_bytes: int) -> dict[str, Method]:
-    return {name: functools.partial(_durably, way, folder, size_bytes) for name, way in ways.items()}
+def _methods(ways: dict[str, Write], folder: Path, size_bytes: int, ready: ReadyMemory) -> dict[str, Method]:
+    return {name: functools.partial(_durably, way, folder, size_bytes, ready) for name, way in ways.items()}
 
 
-def _durably(write: Write, folder: Path, size_bytes: int) -> Measured:
+def _durably(write: Write, folder: Path, size_bytes: int, ready: ReadyMemory) -> Measured:
     empty(folder)
-    rouse(2 * size_bytes)  # the page cache's, and a library's own
-    cpu_before_s, cache_before_bytes = cpu_s(), page_cache_bytes()
-    took_s = seconds(lambda: write(folder))
-    found = {
-        "took_s": took_s,
-        "gb_per_s": size_bytes / took_s / 1e9,
-        "cpu_s": cpu_s() - cpu_before_s,
-        "page_cache_gb": (page_cache_bytes() - cache_before_bytes) / 1e9,
-        "disk_gb": bytes_on_disk(folder) / 1e9,
-    }
+    with ready.lent():
+        cpu_before_s, cache_before_bytes = cpu_s(), page_cache_bytes()
+        took_s = seconds(lambda: write(folder))
+        found = {
+            "took_s": took_s,
+            "gb_per_s": size_bytes / took_s / 1e9,
+            "cpu_s": cpu_s() - cpu_before_s,
+            "page_cache_gb": (page_cache_bytes() - cache_before_bytes) / 1e9,
+            "disk_gb": bytes_on_disk(folder) / 1e9,
+        }
     empty(folder)
     return found
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from slurm_resilience.checkpoint.disk.image import PAGE_BYTES
+from slurm_resilience.checkpoint.disk.memory import fresh_memory
 from slurm_resilience.checkpoint.format.element_type import NUMPY_PREFIX, element_type
 from slurm_resilience.checkpoint.format.part_format import Dataset, UnknownFormat
 
@@ -98,7 +98,7 @@ def allocate(dtype: str, shape: tuple[int, ...]) -> Allocation:
 
 
 def allocate_all(datasets: Sequence[Dataset]) -> list[Allocation]:
-    """Memory for many tensors: one piece for each large one, few pieces for the small ones.
+    """Memory for many tensors: huge pages for the large ones, few mappings for the small ones.
 
     What is small shares a mapping with its neighbours, which is given back when the last of them is; that is not the
     whole part, since optimizer state is kept for long where weights are copied and let go.
@@ -108,7 +108,7 @@ def allocate_all(datasets: Sequence[Dataset]) -> list[Allocation]:
     shared_bytes = 0
     for row, dataset in enumerate(datasets):
         if dataset.bytes >= _ALONE_FROM_BYTES:
-            allocations[row] = _in_memory(dataset, _memory(dataset.bytes))
+            allocations[row] = _in_memory(dataset, fresh_memory(dataset.bytes))
             continue
         shared.append(row)
         shared_bytes += _with_padding(dataset.bytes)
@@ -119,16 +119,8 @@ def allocate_all(datasets: Sequence[Dataset]) -> list[Allocation]:
     return [allocations[row] for row in range(len(datasets))]
 
 
-def _memory(size_bytes: int) -> memoryview:
-    """From torch's allocator, beginning on a page. Huge pages are not asked for: where memory is in pieces, the kernel
-    puts them together first, which took 5 times as long as it saved (Linux 6.18, defrag=madvise, a full page cache)."""
-    room = torch.empty(size_bytes + PAGE_BYTES, dtype=torch.uint8)
-    start = -room.data_ptr() % PAGE_BYTES
-    return room.numpy().data[start : start + size_bytes]
-
-
 def _side_by_side(datasets: Sequence[Dataset], rows: Sequence[int]) -> dict[int, Allocation]:
-    memory = _memory(sum(_with_padding(datasets[row].bytes) for row in rows) or 1)
+    memory = fresh_memory(sum(_with_padding(datasets[row].bytes) for row in rows) or 1)
     start = 0
     allocations = {}
     for row in rows:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from slurm_resilience.checkpoint.disk.arena import Arena
-from slurm_resilience.checkpoint.disk.image_writer import write_image
+from slurm_resilience.checkpoint.disk.shared_image import write_shared
 from slurm_resilience.checkpoint.disk.staged_file import StagedFile
 from slurm_resilience.checkpoint.format.part_format import HeadChecksum
 from slurm_resilience.checkpoint.snapshot.watermark import SnapshotSpoilt, Watermark
@@ -109,7 +109,7 @@ def _try(job: WriteJob, arena: Arena, root: Path, filled: Callable[[int], None])
     final = root / job.file
     make_directory_durably(final.parent)
     with StagedFile(final, owner=job.checkpoint, file_bytes=job.image.file_bytes) as file:
-        digest, head_bytes = write_image(file, arena.memory, job.image, filled=filled)
+        digest, head_bytes = write_shared(file, arena.memory, job.image, filled=filled)
         file.publish()
     # Made by us or by another rank a moment ago, who may not have come to its own sync.
     for folder in final.parent.parents:

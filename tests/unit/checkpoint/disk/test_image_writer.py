@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_resilience.checkpoint.disk import image_writer
+from slurm_resilience.checkpoint.disk import image_writer, shared_image
 from slurm_resilience.checkpoint.disk.checksum_table import ChecksumTable
 from slurm_resilience.checkpoint.disk.image import Image, Region, whole_pages
 from slurm_resilience.checkpoint.disk.image_writer import write_from, write_image
 from slurm_resilience.checkpoint.disk.memory import fresh_memory
+from slurm_resilience.checkpoint.disk.shared_image import write_shared
 from slurm_resilience.checkpoint.disk.staged_file import StagedFile
 from slurm_resilience.checkpoint.format.checksum import checksum_of
 from tests.unit.checkpoint.disk.layouts import Layout, layout_of, layouts
@@ -49,7 +50,25 @@ def _from_pieces(final: Path, layout: Layout) -> tuple[bytes, int]:
     return receipt
 
 
-WRITES = pytest.mark.parametrize("write", [_from_memory, _from_pieces])
+def _from_small_pages(final: Path, layout: Layout) -> tuple[bytes, int]:
+    memory = layout.memory(fresh_memory(whole_pages(layout.image.file_bytes)))
+    with pytest.MonkeyPatch.context() as patch, _staged(final, layout) as file:
+        patch.setattr(shared_image, "shared_memory_has_huge_pages", lambda: False)
+        receipt = write_shared(file, memory, layout.image)
+        file.publish()
+    return receipt
+
+
+def _from_huge_pages(final: Path, layout: Layout) -> tuple[bytes, int]:
+    memory = layout.memory(fresh_memory(whole_pages(layout.image.file_bytes)))
+    with pytest.MonkeyPatch.context() as patch, _staged(final, layout) as file:
+        patch.setattr(shared_image, "shared_memory_has_huge_pages", lambda: True)
+        receipt = write_shared(file, memory, layout.image)
+        file.publish()
+    return receipt
+
+
+WRITES = pytest.mark.parametrize("write", [_from_memory, _from_pieces, _from_small_pages, _from_huge_pages])
 
 
 @WRITES
