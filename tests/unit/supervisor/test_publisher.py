@@ -234,7 +234,12 @@ def test_one_that_was_paused_or_done_is_started_at_once_for_what_is_left(scene: 
     publisher.tend(1)
     scene.wait_ended()
     publisher.tend(1)
-    scene.end(Story(scene.clock, scene.published), Finish("done"))
+
+    def published_by_the_second() -> None:
+        wait_until(lambda: len(scene.log.read_text().splitlines()) == 2, "the word of the second one")
+        scene.published()
+
+    scene.end(Story(scene.clock, published_by_the_second), Finish("done"))
     assert scene.log.read_text().splitlines() == ["x", "x"]
 
 
