@@ -135,7 +135,8 @@ def _bring(
     from slurm_resilience.checkpoint.tiers.transit import Interrupted, Transit
     from slurm_resilience.cli.checkpoints.reading import byte_bar, packages_of_the_format
     from slurm_resilience.manifest.chain import Chain, CheckpointState
-    from slurm_resilience.manifest.publishing import receipt_of, take_in
+    from slurm_resilience.manifest.publishing import take_in
+    from slurm_resilience.manifest.receipts import receipt_of
 
     run = journal.run
     for each in Chain.of(journal.read()).checkpoints:

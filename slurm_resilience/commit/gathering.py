@@ -76,11 +76,5 @@ class Gathering:
         try:
             self._journal.append(committed, fence=self._fence)
         except ManifestError as error:
-            return None if self._is_named(committed) else NeverWill(str(error), errno_of(error))
+            return None if self._journal.holds(committed) else NeverWill(str(error), errno_of(error))
         return None
-
-    def _is_named(self, committed: CheckpointCommitted) -> bool:
-        """Whether the line is there although its append failed."""
-        with contextlib.suppress(ManifestError):
-            return any(line.record == committed for line in self._journal.read())
-        return False

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slurm_resilience.commit.part_word import PartRefused, PartWord, PartWritten
-from slurm_resilience.manifest.records import CheckpointCommitted, Part
+from slurm_resilience.manifest.receipts import named
+from slurm_resilience.manifest.records import CheckpointCommitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def _together(written: list[PartWritten], world_size: int) -> Complete | NeverWi
                 f"rank {rank} has written {word.terms.checkpoint} of attempt {word.terms.attempt}, rank 0 "
                 f"{terms.checkpoint} of attempt {terms.attempt}"
             )
-    parts = tuple(Part(w.receipt.rank, w.receipt.file, w.receipt.bytes, w.receipt.checksum) for w in written)
+    parts = tuple(named(w.receipt) for w in written)
     return Complete(
         CheckpointCommitted(
             terms.checkpoint,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slurm_resilience.clock import Clock, SystemClock
 from slurm_resilience.durable_file import make_directory_durably, replace_durably, sync_directory
-from slurm_resilience.errors import ConfigurationError, Fenced, ManifestDamaged, ManifestUnavailable
+from slurm_resilience.errors import ConfigurationError, Fenced, ManifestDamaged, ManifestError, ManifestUnavailable
 from slurm_resilience.manifest.encoding import decode, encode
 from slurm_resilience.manifest.lock import PATIENCE_S, Flock, NativeLock, RunLock, say_on_stderr
 from slurm_resilience.manifest.records import AttemptStarted, Line, Record, RunCreated, RunId
@@ -84,6 +84,13 @@ class Journal:
                     raise
                 seen = raw
         return list(parse(self.run.journal, self._bytes()).lines)
+
+    def holds(self, record: Record) -> bool:
+        """Whether the line is there, say after an append that failed. False where nobody can say."""
+        try:
+            return any(line.record == record for line in self.read())
+        except ManifestError:
+            return False
 
     def append(self, *records: Record, fence: int | None = None) -> list[Line]:
         """Add `records`, durably, by one write; a crash keeps a first part of them at most.

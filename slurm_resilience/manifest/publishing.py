@@ -15,12 +15,12 @@ from slurm_resilience.errors import CheckpointDamaged, CheckpointUnavailable, Ch
 from slurm_resilience.manifest.chain import Chain, Checkpoint, CheckpointState
 from slurm_resilience.manifest.encoding import NotUnderstood, NotWhatWasWritten, decode, encode
 from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.receipts import receipt_of
 from slurm_resilience.manifest.records import (
     CheckpointCommitted,
     CheckpointPinned,
     CheckpointPublished,
     Line,
-    Part,
     Record,
 )
 
@@ -58,10 +58,6 @@ def parcel_of(run: Path, chain: Chain, checkpoint: Checkpoint, head_of: Callable
         line=encode(Line(1, checkpoint.time_s, committed)).decode("ascii").strip(),
     )
     return Parcel(note, tuple(files))
-
-
-def receipt_of(part: Part) -> PartReceipt:
-    return PartReceipt(part.rank, part.file, part.bytes, part.checksum)
 
 
 def record_published(journal: Journal, checkpoint: str, where: str) -> None:

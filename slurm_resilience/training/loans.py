@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slurm_resilience.checkpoint.distributed.presence import SHARDS
 from slurm_resilience.checkpoint.store import Borrowed, PartReceipt
 from slurm_resilience.durable_file import make_directory_durably
 from slurm_resilience.training.contents import Contents
-from slurm_resilience.training.part_loading import SHARDS
 from slurm_resilience.training.ranks import Ranks, on_rank_zero
 from slurm_resilience.training.replicas import Content, assign, same_on_all
 from slurm_resilience.training.saver import Written

@@ -6,18 +6,18 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from slurm_resilience.checkpoint.distributed.presence import SHARDS, dtensors_exist
 from slurm_resilience.checkpoint.store import CheckpointStore, PartReceipt
 from slurm_resilience.errors import CheckpointDamaged, CheckpointMismatch
+from slurm_resilience.manifest.receipts import receipt_of
 from slurm_resilience.manifest.records import CheckpointCommitted
 
 if TYPE_CHECKING:
     from slurm_resilience.checkpoint.distributed.shards import Layouts
 
-SHARDS = "shards"
-
 
 def receipts_of(committed: CheckpointCommitted) -> list[PartReceipt]:
-    return [PartReceipt(part.rank, part.file, part.bytes, part.checksum) for part in committed.parts]
+    return [receipt_of(part) for part in committed.parts]
 
 
 class PartLoading:
@@ -100,7 +100,3 @@ class PartLoading:
 
 def in_words(ranks: int) -> str:
     return "1 rank" if ranks == 1 else f"{ranks} ranks"
-
-
-def dtensors_exist() -> bool:
-    return "torch.distributed.tensor" in sys.modules or "torch.distributed._tensor" in sys.modules

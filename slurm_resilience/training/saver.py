@@ -22,10 +22,10 @@ from slurm_resilience.errors import (
     ManifestUnavailable,
 )
 from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.receipts import named
 from slurm_resilience.manifest.records import (
     CheckpointCommitted,
     CheckpointId,
-    Part,
     Record,
     SaveFailed,
     SaveReason,
@@ -73,6 +73,14 @@ class _Unsupported:
 
 
 _Outcome = Union[Saved, NotSaved, _Fenced, _Unsupported]
+
+
+def remove(store: CheckpointStore, checkpoint: CheckpointId) -> None:
+    """Parts of a checkpoint that the manifest doesn't name and never will: other ranks have written or given up."""
+    try:
+        store.delete(checkpoint)
+    except CheckpointUnavailable as error:
+        sys.stderr.write(f"slurm-resilience: what was written of {checkpoint} stays for now: {error}\n")
 
 
 class Saver:
@@ -206,9 +214,9 @@ class Saver:
             diverged = next((said.receipt.rank for said in written if said.shared != written[0].shared), None)
             if diverged is None:
                 return self._commit(checkpoint, step, reason, [said.receipt for said in written], seconds, metric)
-            self._remove(checkpoint)
+            remove(self._store, checkpoint)
             return self._failed(step, diverged_ranks(diverged))
-        self._remove(checkpoint)
+        remove(self._store, checkpoint)
         unsupported = next((failure for failure in failures if failure.kind == "unsupported"), None)
         if unsupported is not None:
             return _Unsupported(unsupported.why)
@@ -223,7 +231,7 @@ class Saver:
         seconds: float,
         metric: float | None,
     ) -> _Outcome:
-        parts = tuple(Part(receipt.rank, receipt.file, receipt.bytes, receipt.checksum) for receipt in receipts)
+        parts = tuple(named(receipt) for receipt in receipts)
         committed = CheckpointCommitted(
             checkpoint,
             step,
@@ -238,23 +246,16 @@ class Saver:
         try:
             self._journal.append(committed, fence=self._attempt)
         except Fenced as fenced:
-            self._remove(checkpoint)
+            remove(self._store, checkpoint)
             return _Fenced(fenced.mine, fenced.newest)
         except ManifestUnavailable as error:
-            if self._is_named(committed):
+            if self._journal.holds(committed):
                 return Saved(checkpoint, step, seconds)
             return self._failed(step, str(error), errno_of(error))
         except ManifestError as error:
             return self._failed(step, str(error))
         self._after_commit()
         return Saved(checkpoint, step, seconds)
-
-    def _is_named(self, committed: CheckpointCommitted) -> bool:
-        """Whether the line is there although its append failed; where nobody can say, the parts are left alone."""
-        try:
-            return any(line.record == committed for line in self._journal.read())
-        except ManifestError:
-            return False
 
     def _failed(self, step: int, why: str, *numbers: int | None) -> _Outcome:
         sys.stderr.write(f"slurm-resilience: the checkpoint of step {step} could not be saved: {why}\n")
@@ -269,10 +270,3 @@ class Saver:
         except ManifestError as error:
             sys.stderr.write(f"slurm-resilience: and that could not be written down either: {error}\n")
         return None
-
-    def _remove(self, checkpoint: CheckpointId) -> None:
-        """Parts of a checkpoint that the manifest doesn't name and never will: other ranks have written or given up."""
-        try:
-            self._store.delete(checkpoint)
-        except CheckpointUnavailable as error:
-            sys.stderr.write(f"slurm-resilience: what was written of {checkpoint} stays for now: {error}\n")

@@ -11,16 +11,15 @@ from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
 from slurm_resilience.checkpoint.store import CheckpointStore
 from slurm_resilience.checkpoint.writer.client import WriterProcess
 from slurm_resilience.clock import Clock
-from slurm_resilience.errors import CheckpointError, ConfigurationError
+from slurm_resilience.errors import ConfigurationError
 from slurm_resilience.manifest.journal import Journal
-from slurm_resilience.manifest.records import CheckpointId
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.training.background import BackgroundSaver
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.ranks import Ranks
 from slurm_resilience.training.rescue import Rescue
 from slurm_resilience.training.room_keeping import RoomKeeping
-from slurm_resilience.training.saver import Saver
+from slurm_resilience.training.saver import Saver, remove
 from slurm_resilience.training.snapshot_writing import SnapshotWriting, writer_command
 
 if TYPE_CHECKING:  # they come with torch
@@ -128,7 +127,7 @@ def _background(
         clock=around.clock,
         writing=writing,
         after_commit=after_commit,
-        remove=lambda checkpoint: _remove(around.store, checkpoint),
+        remove=lambda checkpoint: remove(around.store, checkpoint),
         rescue=rescue,
     )
 
@@ -202,10 +201,3 @@ def still_to_come_bytes(objects: Iterable[Any]) -> int:
         if isinstance(each, torch.optim.Optimizer) and not each.state:
             coming += sum(2 * p.nbytes for group in each.param_groups for p in group["params"] if p.requires_grad)
     return coming
-
-
-def _remove(store: CheckpointStore, checkpoint: CheckpointId) -> None:
-    try:
-        store.delete(checkpoint)
-    except CheckpointError as error:
-        sys.stderr.write(f"slurm-resilience: what was written of {checkpoint} stays for now: {error}\n")

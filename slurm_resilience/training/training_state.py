@@ -7,11 +7,11 @@ import weakref
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from slurm_resilience.checkpoint.distributed.presence import SHARDS, dtensors_exist
 from slurm_resilience.errors import CheckpointMismatch, ConfigurationError
 from slurm_resilience.training.cursor import Cursor
 from slurm_resilience.training.dealing import Dealing
 from slurm_resilience.training.gradient_buckets import GradientBuckets
-from slurm_resilience.training.part_loading import SHARDS, dtensors_exist
 from slurm_resilience.training.random_state import capture_random_state, restore_random_state
 from slurm_resilience.training.resumption import STATE_FORMAT
 from slurm_resilience.training.source import Source

@@ -30,7 +30,8 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 from slurm_resilience.checkpoint.distributed.assembly import put_together
 from slurm_resilience.checkpoint.distributed.layout import local_of
-from slurm_resilience.checkpoint.distributed.parts import SHARDS, PartsShelf
+from slurm_resilience.checkpoint.distributed.parts import PartsShelf
+from slurm_resilience.checkpoint.distributed.presence import SHARDS
 from slurm_resilience.checkpoint.distributed.shard_notes import from_state, to_state
 from slurm_resilience.checkpoint.distributed.shards import layouts_of, put_back, take_apart, why_not_alike
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store

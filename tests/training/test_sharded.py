@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from slurm_resilience.checkpoint.distributed.assembly import put_together
-from slurm_resilience.checkpoint.distributed.parts import SHARDS, PartsShelf
+from slurm_resilience.checkpoint.distributed.parts import PartsShelf
+from slurm_resilience.checkpoint.distributed.presence import SHARDS
 from slurm_resilience.checkpoint.distributed.shard_notes import Layout, Mesh, ShardNote, to_state
 from slurm_resilience.checkpoint.distributed.shards import Layouts
 from slurm_resilience.checkpoint.format.plan import Planner

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from slurm_resilience.checkpoint.disk.open_part import OpenPart
+from slurm_resilience.checkpoint.distributed.presence import SHARDS
 from slurm_resilience.checkpoint.distributed.shard_notes import ShardNote, from_state
 from slurm_resilience.checkpoint.distributed.shards import Layouts
 from slurm_resilience.checkpoint.distributed.shelf import Entry, Leaf
@@ -18,9 +19,6 @@ from slurm_resilience.checkpoint.format.tensor import allocate_all
 from slurm_resilience.checkpoint.part_content import read_elements
 from slurm_resilience.checkpoint.store import PartReceipt
 from slurm_resilience.errors import CheckpointDamaged, CheckpointMismatch, CheckpointUnavailable, CheckpointUnsupported
-
-SHARDS = "shards"
-"""Where in a state the notes on its shards stand."""
 
 _AT_ONCE_BYTES = 256 << 20
 

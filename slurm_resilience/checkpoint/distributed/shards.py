@@ -8,13 +8,13 @@ Neither asks another rank, and neither copies an element. For any other layout s
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from slurm_resilience.checkpoint.distributed.presence import dtensors_exist
 from slurm_resilience.checkpoint.distributed.shard_notes import Layout, Mesh, ShardNote, ShardNotes
 from slurm_resilience.checkpoint.distributed.tree import leaves, replaced
 from slurm_resilience.errors import CheckpointMismatch
@@ -26,7 +26,7 @@ def take_apart(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, ShardNo
     A state without DTensors is handed back as it is. Raises CheckpointUnsupported, with the path, for a DTensor with
     partial sums.
     """
-    if not _dtensors_exist():
+    if not dtensors_exist():
         return state, {}
     from slurm_resilience.checkpoint.distributed.layout import DTensor, Noting, local_of
 
@@ -103,7 +103,7 @@ def put_back(plain: dict[str, Any], notes: ShardNotes, layouts: Layouts) -> dict
 
 def why_not_alike(notes: ShardNotes, layouts: Layouts) -> str | None:
     """What lies otherwise than it did, in words; None where `put_back` is all that is needed."""
-    if not _dtensors_exist():
+    if not dtensors_exist():
         return next((f"{path} is whole, and was cut into shards" for path in notes), None)
     from slurm_resilience.checkpoint.distributed.layout import DTensor, Noting
 
@@ -127,11 +127,6 @@ def why_not_alike(notes: ShardNotes, layouts: Layouts) -> str | None:
 
 def _all(layouts: Layouts) -> list[torch.Tensor]:
     return [*layouts.tensors.values(), *layouts.folders.values()]
-
-
-def _dtensors_exist() -> bool:
-    """Without importing them: a program that uses none shall not pay for them."""
-    return "torch.distributed.tensor" in sys.modules or "torch.distributed._tensor" in sys.modules
 
 
 def _layout_in_words(layout: Layout) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from slurm_resilience.cli.checkpoints.named import NEWEST, find_checkpoint, read_chain
-from slurm_resilience.cli.checkpoints.reading import packages_of_the_format, receipt_of
+from slurm_resilience.cli.checkpoints.reading import packages_of_the_format
 from slurm_resilience.cli.exits import SentenceCommand
+from slurm_resilience.manifest.receipts import receipt_of
 
 if TYPE_CHECKING:
     from slurm_resilience.manifest.records import CheckpointCommitted

@@ -15,9 +15,9 @@ from slurm_resilience.cli.checkpoints.reading import (
     packages_of_the_format,
     part_of,
     progress_option,
-    receipt_of,
 )
 from slurm_resilience.cli.exits import SentenceCommand
+from slurm_resilience.manifest.receipts import receipt_of
 
 if TYPE_CHECKING:
     from slurm_resilience.checkpoint.exchange.export import ExportFormat
@@ -96,7 +96,8 @@ def export(
 def _state(run: Path, committed: CheckpointCommitted, rank: int, advance: Callable[[int], None]) -> dict[str, Any]:
     """Of one rank, with whole tensors where it had shards."""
     from slurm_resilience.checkpoint.distributed.assembly import put_together
-    from slurm_resilience.checkpoint.distributed.parts import SHARDS, PartsShelf
+    from slurm_resilience.checkpoint.distributed.parts import PartsShelf
+    from slurm_resilience.checkpoint.distributed.presence import SHARDS
     from slurm_resilience.checkpoint.distributed.shards import Layouts
     from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
 

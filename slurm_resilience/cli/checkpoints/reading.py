@@ -12,7 +12,6 @@ import click
 from slurm_resilience.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from slurm_resilience.checkpoint.store import PartReceipt
     from slurm_resilience.manifest.records import CheckpointCommitted, Part
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
@@ -22,12 +21,6 @@ def progress_option(command: _Command) -> _Command:
     return click.option(
         "--progress/--no-progress", default=None, help="Show a bar on stderr. [default: on a terminal]"
     )(command)
-
-
-def receipt_of(part: Part) -> PartReceipt:
-    from slurm_resilience.checkpoint.store import PartReceipt
-
-    return PartReceipt(part.rank, part.file, part.bytes, part.checksum)
 
 
 def part_of(committed: CheckpointCommitted, rank: int) -> Part:

@@ -11,8 +11,9 @@ import click
 
 from slurm_resilience.cli.checkpoints.listing import checkpoint_as_json
 from slurm_resilience.cli.checkpoints.named import complete_checkpoint, find_checkpoint, read_chain, run_argument
-from slurm_resilience.cli.checkpoints.reading import packages_of_the_format, part_of, receipt_of
+from slurm_resilience.cli.checkpoints.reading import packages_of_the_format, part_of
 from slurm_resilience.cli.exits import SentenceCommand
+from slurm_resilience.manifest.receipts import receipt_of
 
 if TYPE_CHECKING:
     from slurm_resilience.manifest.chain import Checkpoint

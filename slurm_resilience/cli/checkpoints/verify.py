@@ -16,10 +16,10 @@ from slurm_resilience.cli.checkpoints.reading import (
     byte_bar,
     packages_of_the_format,
     progress_option,
-    receipt_of,
     size_bytes,
 )
 from slurm_resilience.cli.exits import SentenceCommand
+from slurm_resilience.manifest.receipts import receipt_of
 
 if TYPE_CHECKING:
     from slurm_resilience.manifest.chain import Chain, Checkpoint

@@ -50,22 +50,21 @@ def _from_pieces(final: Path, layout: Layout) -> tuple[bytes, int]:
     return receipt
 
 
-def _from_small_pages(final: Path, layout: Layout) -> tuple[bytes, int]:
+def _from_shared_memory(final: Path, layout: Layout, *, huge_pages: bool) -> tuple[bytes, int]:
     memory = layout.memory(fresh_memory(whole_pages(layout.image.file_bytes)))
     with pytest.MonkeyPatch.context() as patch, _staged(final, layout) as file:
-        patch.setattr(shared_image, "shared_memory_has_huge_pages", lambda: False)
+        patch.setattr(shared_image, "shared_memory_has_huge_pages", lambda: huge_pages)
         receipt = write_shared(file, memory, layout.image)
         file.publish()
     return receipt
+
+
+def _from_small_pages(final: Path, layout: Layout) -> tuple[bytes, int]:
+    return _from_shared_memory(final, layout, huge_pages=False)
 
 
 def _from_huge_pages(final: Path, layout: Layout) -> tuple[bytes, int]:
-    memory = layout.memory(fresh_memory(whole_pages(layout.image.file_bytes)))
-    with pytest.MonkeyPatch.context() as patch, _staged(final, layout) as file:
-        patch.setattr(shared_image, "shared_memory_has_huge_pages", lambda: True)
-        receipt = write_shared(file, memory, layout.image)
-        file.publish()
-    return receipt
+    return _from_shared_memory(final, layout, huge_pages=True)
 
 
 WRITES = pytest.mark.parametrize("write", [_from_memory, _from_pieces, _from_small_pages, _from_huge_pages])

@@ -12,7 +12,8 @@ from torch.distributed.tensor import Shard
 
 from slurm_resilience.checkpoint.distributed.assembly import put_together
 from slurm_resilience.checkpoint.distributed.layout import local_of
-from slurm_resilience.checkpoint.distributed.parts import SHARDS, PartsShelf
+from slurm_resilience.checkpoint.distributed.parts import PartsShelf
+from slurm_resilience.checkpoint.distributed.presence import SHARDS
 from slurm_resilience.checkpoint.distributed.shard_notes import to_state
 from slurm_resilience.checkpoint.distributed.shards import Layouts, layouts_of, take_apart
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
