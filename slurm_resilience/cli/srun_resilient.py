@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,25 @@ import click
 from slurm_resilience import __version__
 from slurm_resilience.errors import EXIT_CONFIGURATION, ConfigurationError, ResilienceError
 from slurm_resilience.launch.srun_options import split
+from slurm_resilience.requeue.limits import Limits
 
 if TYPE_CHECKING:  # the supervisor is loaded once the command line is known to be right
     from slurm_resilience.supervisor.request import Publishing, Request
+
+_LIMITS = Limits()
+_Decorated = Callable[..., Any]
+
+
+def _limit(name: str, default: int, of_what: str) -> Callable[[_Decorated], _Decorated]:
+    """`--max-NAME`: how often since the last progress before the run is given up."""
+    return click.option(
+        f"--max-{name}",
+        metavar="N",
+        type=click.IntRange(1),
+        default=default,
+        show_default=True,
+        help=f"Give up after this many {of_what} since the last progress.",
+    )
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -35,15 +52,30 @@ if TYPE_CHECKING:  # the supervisor is loaded once the command line is known to 
 )
 @click.option("--stop-before-end", metavar="S", type=float, help="Stop this long before the job's end; 0: never.")
 @click.option("--stop-timeout", metavar="S", type=float, help="After a warning without deadline, kill after this long.")
-@click.option("--max-crashes", metavar="N", type=click.IntRange(1), default=3, show_default=True, help="In a row.")
 @click.option(
-    "--max-stuck",
-    metavar="N",
-    type=click.IntRange(1),
-    default=2,
+    "--continue",
+    "continue_by",
+    type=click.Choice(["requeue", "chain"]),
+    default="requeue",
     show_default=True,
-    help="Give up after this many attempts in a row that gained no step.",
+    help="How a batch job's run goes on: the same job again (Slurm holds it back for two minutes), or a successor that "
+    "is queued from the beginning and starts within seconds, whatever ended this one.",
 )
+@click.option(
+    "--chain-dependency",
+    type=click.Choice(["afterany", "singleton"]),
+    default="afterany",
+    show_default=True,
+    help="What a successor waits for: this job, or every job of its name.",
+)
+@_limit("stuck", _LIMITS.attempts_without_progress, "attempts in a row that gained no step")
+@_limit("crashes", _LIMITS.crashes, "crashes")
+@_limit("hangs", _LIMITS.hangs, "hangs")
+@_limit("storage-faults", _LIMITS.storage_faults, "attempts ended by a full or broken file system")
+@_limit("out-of-memory", _LIMITS.out_of_memory, "attempts that ran out of memory")
+@_limit("node-failures", _LIMITS.node_failures, "failed nodes")
+@_limit("never-started", _LIMITS.never_started, "attempts that Slurm could not start")
+@_limit("quarantines", _LIMITS.quarantines, "checkpoints put aside because attempts die soon after loading them")
 @click.option("--no-requeue", is_flag=True, help="Never ask Slurm to queue the job again.")
 @click.option("--from-scratch", is_flag=True, help="Begin at step 0 although the run has checkpoints.")
 @click.option("--take-over", is_flag=True, help="My word that the run's former owner is gone, where nothing proves it.")
@@ -100,9 +132,8 @@ WITH_VALUE = frozenset(
 
 def _request(words: tuple[str, ...], options: dict[str, Any]) -> Request:
     from slurm_resilience.launch.training_command import understand
-    from slurm_resilience.requeue.decision import Limits
     from slurm_resilience.signals.ladder import Asked
-    from slurm_resilience.supervisor.request import Request
+    from slurm_resilience.supervisor.request import ContinueBy, Dependency, Request
 
     line = split(words)
     return Request(
@@ -114,13 +145,24 @@ def _request(words: tuple[str, ...], options: dict[str, Any]) -> Request:
         local_addr=options["local_addr"],
         interface=options["interface"],
         forward_signal=_signal_name(options["forward_signal"]),
-        limits=Limits(attempts_without_progress=options["max_stuck"], crashes=options["max_crashes"]),
+        limits=Limits(
+            attempts_without_progress=options["max_stuck"],
+            crashes=options["max_crashes"],
+            hangs=options["max_hangs"],
+            storage_faults=options["max_storage_faults"],
+            out_of_memory=options["max_out_of_memory"],
+            node_failures=options["max_node_failures"],
+            never_started=options["max_never_started"],
+            quarantines=options["max_quarantines"],
+        ),
         asked=Asked(stop_before_end_s=options["stop_before_end"], stop_timeout_s=options["stop_timeout"]),
         mode=options["mode"],
         take_over=options["take_over"],
         dry_run=options["dry_run"],
         requeue=not options["no_requeue"],
         publish=_publishing(options["publish"], options["publish_limit"]),
+        continue_by=ContinueBy(options["continue_by"]),
+        dependency=Dependency(options["chain_dependency"]),
     )
 
 

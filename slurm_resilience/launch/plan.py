@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slurm_resilience.durable_file import replace_durably
 from slurm_resilience.errors import ConfigurationError
+from slurm_resilience.requeue.limits import Limits
 
 FORMAT = 1
 
@@ -80,9 +81,10 @@ class Plan:
     supervisor_pid_namespace: int | None = None
     tasks: int = 1
     """How many node agents there are: one a node, or one a task of a plain command."""
-    limit_without_progress: int = 2
-    limit_crashes: int = 3
-    """The limits of requeue/decision.py, for the deputy."""
+    limits: Limits = Limits()
+    """For the deputy, and for `status`."""
+    chain: bool = False
+    """Whether the run goes on by a successor's job, and not by requeueing this one."""
 
 
 def write_plan(path: Path, plan: Plan) -> None:
@@ -103,6 +105,7 @@ def read_plan(path: Path) -> Plan:
     value["kind"] = CommandKind(value["kind"])
     value["argv"] = tuple(value["argv"])
     value["times"] = StopTimes(**value["times"])
+    value["limits"] = Limits(**value["limits"])
     if value["rendezvous"] is not None:
         value["rendezvous"] = Rendezvous(**value["rendezvous"])
     return Plan(**value)

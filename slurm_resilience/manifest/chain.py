@@ -23,6 +23,8 @@ from slurm_resilience.manifest.records import (
     CheckpointId,
     CheckpointPinned,
     CheckpointPublished,
+    CheckpointQuarantined,
+    CheckpointReleased,
     CheckpointStaged,
     CheckpointUnpinned,
     CheckpointVerified,
@@ -33,6 +35,8 @@ from slurm_resilience.manifest.records import (
     RunId,
     SaveFailed,
     StopAsked,
+    SuccessorPlanned,
+    SuccessorQueued,
     TrainingFinished,
 )
 
@@ -55,6 +59,12 @@ class Attempt:
     saves_failed: tuple[SaveFailed, ...] = ()
     gained: bool = False
     """Whether it committed a checkpoint of a step that no attempt had reached before."""
+    successor_token: str | None = None
+    """A successor was to be submitted under this token; None: none was planned."""
+    successor: str | None = None
+    """The successor's job, if its submission is told."""
+    quarantined: tuple[CheckpointId, ...] = ()
+    """Checkpoints that its death gave reason to put into quarantine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +158,20 @@ class _AttemptSoFar:
     checkpoints: dict[CheckpointId, CheckpointCommitted] = field(default_factory=dict)
     saves_failed: dict[SaveFailed, None] = field(default_factory=dict)
     gained: bool = False
+    successor_token: str | None = None
+    successor: str | None = None
+    quarantined: dict[CheckpointId, None] = field(default_factory=dict)
 
     def hear(
         self,
-        record: AttemptResumed | SaveFailed | StopAsked | TrainingFinished | AttemptEnded | DecisionCarriedOut,
+        record: AttemptResumed
+        | SaveFailed
+        | StopAsked
+        | TrainingFinished
+        | SuccessorPlanned
+        | SuccessorQueued
+        | AttemptEnded
+        | DecisionCarriedOut,
         time_s: float,
     ) -> None:
         """The first word about stop, end and what was done then counts; the last about where it resumed."""
@@ -164,6 +184,10 @@ class _AttemptSoFar:
                 self.stop_asked = self.stop_asked or record
             case TrainingFinished():
                 self.finished_step = record.step
+            case SuccessorPlanned():
+                self.successor_token = record.token
+            case SuccessorQueued():
+                self.successor = record.job
             case AttemptEnded():
                 if self.ended is None:
                     self.ended, self.ended_s = record, time_s
@@ -184,6 +208,9 @@ class _AttemptSoFar:
             tuple(self.checkpoints.values()),
             tuple(self.saves_failed),
             self.gained,
+            self.successor_token,
+            self.successor,
+            tuple(self.quarantined),
         )
 
 
@@ -230,9 +257,13 @@ class _Telling:
                 | CheckpointPinned()
                 | CheckpointUnpinned()
                 | CheckpointDamaged()
+                | CheckpointQuarantined()
+                | CheckpointReleased()
                 | CheckpointForgotten()
             ) as record:
                 self.checkpoints.hear(record, line.time_s)
+                if isinstance(record, CheckpointQuarantined) and record.attempt in self.attempts:
+                    self.attempts[record.attempt].quarantined[record.checkpoint] = None
             case RunFinished():
                 self.finished = True
             case record:

@@ -14,6 +14,8 @@ from slurm_resilience.manifest.records import (
     CheckpointId,
     CheckpointPinned,
     CheckpointPublished,
+    CheckpointQuarantined,
+    CheckpointReleased,
     CheckpointStaged,
     CheckpointUnpinned,
     CheckpointVerified,
@@ -23,6 +25,7 @@ from slurm_resilience.manifest.records import (
 class CheckpointState(enum.Enum):
     LIVE = "live"
     DAMAGED = "damaged"  # its content is not what was written: never loaded again, kept for a person
+    QUARANTINED = "quarantined"  # whole, but attempts that loaded it died: a person may release it
     FORGOTTEN = "forgotten"  # its files are deleted, or about to be
 
 
@@ -96,6 +99,8 @@ class CheckpointHistory:
         | CheckpointPinned
         | CheckpointUnpinned
         | CheckpointDamaged
+        | CheckpointQuarantined
+        | CheckpointReleased
         | CheckpointForgotten,
         time_s: float,
     ) -> None:
@@ -112,6 +117,10 @@ class CheckpointHistory:
                 self._pin(checkpoint, None)
             case CheckpointDamaged(checkpoint, why=why):
                 self._end(checkpoint, CheckpointState.DAMAGED, why)
+            case CheckpointQuarantined(checkpoint, why=why):
+                self._quarantine(checkpoint, why)
+            case CheckpointReleased(checkpoint):
+                self._release(checkpoint)
             case CheckpointForgotten(checkpoint, why):
                 self._end(checkpoint, CheckpointState.FORGOTTEN, why)
 
@@ -134,6 +143,16 @@ class CheckpointHistory:
         known = self._checkpoints.get(checkpoint)
         if known is not None and known.state is not CheckpointState.FORGOTTEN:
             self._checkpoints[checkpoint] = replace(known, pinned=why)
+
+    def _quarantine(self, checkpoint: CheckpointId, why: str) -> None:
+        known = self._checkpoints.get(checkpoint)
+        if known is not None and known.state is CheckpointState.LIVE:
+            self._checkpoints[checkpoint] = replace(known, state=CheckpointState.QUARANTINED, why=why)
+
+    def _release(self, checkpoint: CheckpointId) -> None:
+        known = self._checkpoints.get(checkpoint)
+        if known is not None and known.state is CheckpointState.QUARANTINED:
+            self._checkpoints[checkpoint] = replace(known, state=CheckpointState.LIVE, why=None)
 
     def _end(self, checkpoint: CheckpointId, state: CheckpointState, why: str) -> None:
         # Copies on fast tiers go with it: what is damaged must never be loaded from anywhere.

@@ -38,10 +38,16 @@ class Cause(enum.Enum):
     NODE_FAILURE = "node failure"
     WARNED = "warned"  # somebody sent SIGUSR1 or SIGUSR2, and nothing says who
     REQUEUED_BY_HAND = "requeued by hand"
-    CANCELLED = "cancelled"
+    CANCELLED = "cancelled"  # by its user, or nothing says by whom
+    CANCELLED_BY_ADMIN = "cancelled by an admin"
     OPERATOR_STOP = "operator stop"
     OUT_OF_MEMORY = "out of memory"
     CRASHED = "crashed"
+    HUNG = "hung"  # it ran and made no step
+    STORAGE = "storage"  # a file system said no: full, broken, gone
+    LAUNCH_FAILED = "launch failed"  # Slurm could not start it on its nodes
+    NEVER_STARTED = "never started"  # the job was over before anything of ours ran in it
+    DEPENDENCY_NEVER = "dependency never satisfied"
     SUPERVISOR_DIED = "supervisor died"
     FENCED = "fenced"
     UNKNOWN = "unknown"
@@ -170,6 +176,23 @@ class CheckpointDamaged:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointQuarantined:
+    """Whole, but attempts die the same way soon after loading it: not loaded again unless a person releases it."""
+
+    checkpoint: CheckpointId
+    attempt: int
+    """The one whose death gave reason to."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReleased:
+    """A person's word that it may be loaded again."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointForgotten:
     """Written before its files are deleted: from here on they are nobody's."""
 
@@ -202,6 +225,24 @@ class TrainingFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class SuccessorPlanned:
+    """Written before the successor's job is submitted: whoever finds this line alone looks for the job by its token."""
+
+    attempt: int
+    token: str
+    """Stands in the job's comment."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessorQueued:
+    """The job that goes on when this attempt's job is over, whatever ends it."""
+
+    attempt: int
+    job: str
+    """As Slurm's commands want it: `124` or `124_4`."""
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptEnded:
     """Diagnosis and decision, durable before the decision is carried out."""
 
@@ -210,12 +251,16 @@ class AttemptEnded:
     because: str
     evidence: tuple[str, ...]
     decision: str
-    """requeue, restart, leave or stop: see requeue/decision.py."""
+    """finish, requeue, successor, restart, leave or stop: see requeue/decision.py."""
     decision_reason: str
     command_code: int | None
     step: int | None = None
     """The last step any rank reported as completed, where known."""
     exclude: tuple[str, ...] = ()
+    outranked: tuple[str, ...] = ()
+    """What other witnesses would have said, and who was believed instead."""
+    signature: str | None = None
+    """The same for two deaths of one kind: it is how a checkpoint that kills its readers is found out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +285,14 @@ Record = Union[
     CheckpointPinned,
     CheckpointUnpinned,
     CheckpointDamaged,
+    CheckpointQuarantined,
+    CheckpointReleased,
     CheckpointForgotten,
     SaveFailed,
     StopAsked,
     TrainingFinished,
+    SuccessorPlanned,
+    SuccessorQueued,
     AttemptEnded,
     DecisionCarriedOut,
     RunFinished,

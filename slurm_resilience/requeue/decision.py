@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from slurm_resilience.manifest.records import Cause
+from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.triage.diagnosis import Diagnosis
 
 
@@ -14,21 +15,15 @@ class Way(enum.Enum):
     """How this attempt could be followed by another: depends on what it runs in.
 
     REQUEUE   a batch job that Slurm may requeue: `scontrol requeue`
+    CHAIN     a batch job with a successor that is queued beside it and starts when it is over
     IN_PLACE  the supervisor starts the next attempt itself (local mode, an allocation that is still ours)
     NONE      only a person can start the next attempt
     """
 
     REQUEUE = "requeue"
+    CHAIN = "successor"
     IN_PLACE = "restart"
     NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    attempts_without_progress: int = 2
-    """This many attempts in a row that gained no step end the run, preemptions and requeues by hand aside."""
-    crashes: int = 3
-    """This many crashes since the last progress end the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +45,13 @@ class Requeue:
 
 
 @dataclass(frozen=True, slots=True)
+class Successor:
+    """The successor's job goes on; it must be there."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
     reason: str
 
@@ -66,7 +68,7 @@ class Stop:
     reason: str
 
 
-Decision = Union[Finish, Requeue, Restart, AlreadyQueued, Stop]
+Decision = Union[Finish, Requeue, Successor, Restart, AlreadyQueued, Stop]
 
 
 def word_for(decision: Decision) -> str:
@@ -76,6 +78,8 @@ def word_for(decision: Decision) -> str:
             return "finish"
         case Requeue():
             return "requeue"
+        case Successor():
+            return "successor"
         case Restart():
             return "restart"
         case AlreadyQueued():
@@ -88,6 +92,8 @@ def _go_on(reason: str, way: Way) -> Decision:
     match way:
         case Way.REQUEUE:
             return Requeue(reason)
+        case Way.CHAIN:
+            return Successor(reason)
         case Way.IN_PLACE:
             return Restart(reason)
         case Way.NONE:

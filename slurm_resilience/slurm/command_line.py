@@ -13,7 +13,7 @@ from datetime import datetime
 
 from slurm_resilience.command import Completed, run
 from slurm_resilience.errors import CommandMissing, CommandTimedOut, SlurmRejected, SlurmUnavailable, SlurmUnparsable
-from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmConfiguration
+from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, PartitionRecord, SlurmConfiguration
 
 _FIELDS = (
     ("StateCompact", 20),
@@ -107,12 +107,12 @@ class CommandLineSlurm:
             max_batch_requeue=seconds("MaxBatchRequeue"),
         )
 
-    def grace_time_s(self, partition: str) -> int:
-        text = self._ask(["scontrol", "--oneliner", "show", "partition", partition]).out
+    def partition(self, name: str) -> PartitionRecord:
+        text = self._ask(["scontrol", "--oneliner", "show", "partition", name]).out
         found = re.search(r"\bGraceTime=(\d+)\b", text)
         if found is None:
-            raise SlurmUnparsable(f"`scontrol show partition {partition}` names no GraceTime")
-        return int(found[1])
+            raise SlurmUnparsable(f"`scontrol show partition {name}` names no GraceTime")
+        return PartitionRecord(name, int(found[1]), "OFF", None, None)
 
     def requeue(self, job: JobRef) -> None:
         self._ask(["scontrol", "requeue", job])

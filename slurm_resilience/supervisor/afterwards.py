@@ -22,7 +22,8 @@ from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.lease import process_liveness
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
-from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Limits, Requeue, Way
+from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Way
+from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.slurm.client import JobRef, SlurmClient
 from slurm_resilience.supervisor.ending import Ending, Seen
 from slurm_resilience.supervisor.ownership import OVER, liveness_by_slurm
@@ -86,7 +87,7 @@ class Afterwards:
             plan = read_plan(self.run.plan(attempt))
         except ConfigurationError:  # it died before it had one
             return Limits(), 0
-        return Limits(plan.limit_without_progress, plan.limit_crashes), plan.tasks
+        return plan.limits, plan.tasks
 
     def _conclude(self, journal: Journal, newest: Attempt) -> int:
         job = newest.started.job

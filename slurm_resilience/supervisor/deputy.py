@@ -17,7 +17,7 @@ from slurm_resilience.launch.plan import read_plan
 from slurm_resilience.manifest.attempt import release
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.run_directory import RunDirectory
-from slurm_resilience.requeue.decision import Limits, Way
+from slurm_resilience.requeue.decision import Way
 from slurm_resilience.slurm.command_line import CommandLineSlurm
 from slurm_resilience.supervisor.ending import Ending, Seen
 from slurm_resilience.supervisor.supervise import say
@@ -35,7 +35,7 @@ def finish(run: RunDirectory, attempt: int) -> int:
         journal,
         CommandLineSlurm(environment=os.environ, timeout_s=10.0),
         clock,
-        Limits(plan.limit_without_progress, plan.limit_crashes),
+        plan.limits,
         lambda _: Way.REQUEUE if plan.can_requeue else Way.NONE,
         say,
         clock.monotonic_s() + PATIENCE_S,

@@ -28,15 +28,16 @@ from slurm_resilience.requeue.decision import (
     AlreadyQueued,
     Decision,
     Finish,
-    Limits,
     Requeue,
     Restart,
     Stop,
+    Successor,
     Way,
     decide,
     word_for,
 )
 from slurm_resilience.requeue.history import history_with
+from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClient
 from slurm_resilience.supervisor.witnesses import agent_records, rank_errors, unheard
 from slurm_resilience.triage.diagnosis import Diagnosis, Evidence, diagnose
@@ -265,8 +266,10 @@ def _end_record(attempt: Attempt, evidence: Evidence, diagnosis: Diagnosis, deci
     )
 
 
-def _without_a_deed(decision: Finish | Restart | AlreadyQueued | Stop) -> Done:
+def _without_a_deed(decision: Finish | Successor | Restart | AlreadyQueued | Stop) -> Done:
     match decision:
+        case Successor():
+            return Done("the successor's job is queued")
         case AlreadyQueued():
             return Done("Slurm had queued the job again by itself")
         case Restart():
@@ -282,6 +285,8 @@ def _decision_of(ended: AttemptEnded) -> Decision:
             return Finish(ended.decision_reason)
         case "requeue":
             return Requeue(ended.decision_reason)
+        case "successor":
+            return Successor(ended.decision_reason)
         case "restart":
             return Restart(ended.decision_reason)
         case "leave":

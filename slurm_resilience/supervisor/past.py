@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slurm_resilience.errors import EXIT_FINISHED, EXIT_OWNED, EXIT_WILL_GO_ON, EXIT_WILL_NOT_GO_ON
 from slurm_resilience.manifest.records import Cause
-from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Restart, Stop, Way
+from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Restart, Stop, Successor, Way
 from slurm_resilience.requeue.history import CRASHES
 from slurm_resilience.supervisor.ending import Conclusion, NotDone
 
@@ -49,6 +49,9 @@ def leave(past: Past, requeue_exit: Sequence[int], say: Callable[[str], None]) -
             return requeue_exit[0] if requeue_exit else EXIT_WILL_GO_ON
         case Requeue():
             say(f"attempt {number} ended: {because}; the job is queued again")
+            return EXIT_WILL_GO_ON
+        case Successor():
+            say(f"attempt {number} ended: {because}; its successor goes on")
             return EXIT_WILL_GO_ON
         case AlreadyQueued():
             say(f"attempt {number} ended: {because}; Slurm starts it again")

@@ -16,7 +16,7 @@ from slurm_resilience.process_identity import Identity
 from slurm_resilience.signals.ladder import Ladder, Measured, SlurmTimes, climb
 from slurm_resilience.slurm.client import JobRecord, SlurmClient
 from slurm_resilience.slurm.facts import JobFacts
-from slurm_resilience.supervisor.request import Request
+from slurm_resilience.supervisor.request import ContinueBy, Request
 from slurm_resilience.supervisor.surroundings import Mode, Shape
 
 UNKNOWN_KILL_WAIT_S = 30.0
@@ -53,7 +53,7 @@ def ask_what_is_granted(
         record = slurm.job(facts.job) if facts is not None else None
         partition = record.partition if record else facts.partition if facts else request.srun.value("partition")
         if partition:
-            grace_s = float(slurm.grace_time_s(partition.partition(",")[0]))
+            grace_s = float(slurm.partition(partition.partition(",")[0]).grace_time_s)
     except SlurmError as error:
         say(f"{error}; going on with KillWait {kill_wait_s:g} s and GraceTime {grace_s:g} s")
     end_s = record.end_s if record is not None else facts.end_s if facts is not None else None
@@ -124,8 +124,8 @@ def prepare(
         can_requeue=can_requeue,
         supervisor_pid_namespace=me.pid_namespace,
         tasks=1 if mode is Mode.LOCAL else _tasks(request, shape),
-        limit_without_progress=request.limits.attempts_without_progress,
-        limit_crashes=request.limits.crashes,
+        limits=request.limits,
+        chain=request.continue_by is ContinueBy.CHAIN,
     )
     agent = (sys.executable, "-m", "slurm_resilience.agent", str(plan_path))
     if mode is Mode.LOCAL:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_resilience.launch.srun_options import SrunLine
 from slurm_resilience.launch.training_command import TrainingCommand
-from slurm_resilience.requeue.decision import Limits
+from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.signals.ladder import Asked
 
 
@@ -18,6 +19,20 @@ class Publishing:
     to: str
     """`{run}`, `{run_id}` and `$NAME` are still to be filled in."""
     limit: str | None
+
+
+class ContinueBy(enum.Enum):
+    """How a batch job's run goes on after it."""
+
+    REQUEUE = "requeue"  # the same job again, by Slurm, about two minutes later
+    CHAIN = "chain"  # a successor that is queued from the beginning and starts when this job is over
+
+
+class Dependency(enum.Enum):
+    """What a successor waits for."""
+
+    AFTERANY = "afterany"  # this job's end
+    SINGLETON = "singleton"  # the end of every job of this name and user: for sites that count so
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +55,6 @@ class Request:
     requeue: bool
     """False: never ask Slurm to queue the job again."""
     publish: Publishing | None = None
+    continue_by: ContinueBy = ContinueBy.REQUEUE
+    dependency: Dependency = Dependency.AFTERANY
+    """Of a successor; chain mode alone."""

@@ -137,10 +137,10 @@ def the_configuration_is_the_clusters(scene: SlurmScene) -> None:
 
 
 def a_partitions_grace_time_is_told_and_an_unknown_partition_refused(scene: SlurmScene) -> None:
-    assert scene.client.grace_time_s("low") == GRACE_S
-    assert scene.client.grace_time_s("high") == 0
+    assert scene.client.partition("low").grace_time_s == GRACE_S
+    assert scene.client.partition("high").grace_time_s == 0
     with pytest.raises(SlurmRejected):
-        scene.client.grace_time_s("nowhere")
+        scene.client.partition("nowhere")
 
 
 def a_silent_controller_is_unavailable_and_has_done_nothing(scene: SlurmScene) -> None:

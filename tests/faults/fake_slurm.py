@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from slurm_resilience.errors import SlurmRejected, SlurmUnavailable
-from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmConfiguration
+from slurm_resilience.slurm.client import (
+    JobRecord,
+    JobRef,
+    JobState,
+    NodeRecord,
+    PartitionRecord,
+    PastLife,
+    QosRecord,
+    SlurmConfiguration,
+    Submission,
+)
 
 CONFIGURATION = SlurmConfiguration(
     version="22.05.8",
@@ -48,24 +61,52 @@ class FakeSlurm:
     silent_for: int = 0
     """How many more questions get no answer."""
     answer_lost: bool = False
-    """The next requeue is done, but its answer doesn't arrive."""
+    """The next requeue or submission is done, but its answer doesn't arrive."""
     requeued: list[str] = field(default_factory=list)
+    submitted: dict[str, Submission] = field(default_factory=dict)
+    cancelled: list[str] = field(default_factory=list)
+    signalled: list[tuple[str, str, str]] = field(default_factory=list)
+    excluded: dict[str, frozenset[str]] = field(default_factory=dict)
+    started_now: list[str] = field(default_factory=list)
+    accounting: dict[str, tuple[PastLife, ...]] | None = None
+    node_records: dict[str, NodeRecord] = field(default_factory=dict)
+    configured: SlurmConfiguration = CONFIGURATION
     _queued_again: dict[str, int] = field(default_factory=dict)
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1000))
 
     def job(self, job: JobRef) -> JobRecord | None:
         self._answer()
         return self.jobs.get(job)
 
+    def my_jobs(self) -> tuple[JobRecord, ...]:
+        self._answer()
+        return tuple(self.jobs.values())
+
+    def lives(self, job: JobRef) -> tuple[PastLife, ...] | None:
+        self._answer()
+        return None if self.accounting is None else self.accounting.get(job, ())
+
     def configuration(self) -> SlurmConfiguration:
         self._answer()
-        return CONFIGURATION
+        return self.configured
 
-    def grace_time_s(self, partition: str) -> int:
+    def partition(self, name: str) -> PartitionRecord:
         self._answer()
-        grace_s = {"low": 15, "high": 0}.get(partition)
+        grace_s = {"low": 15, "high": 0}.get(name)
         if grace_s is None:
-            raise SlurmRejected(f"Partition {partition} not found")
-        return grace_s
+            raise SlurmRejected(f"Partition {name} not found")
+        return PartitionRecord(name, grace_s, "REQUEUE", None, None)
+
+    def qos(self, name: str) -> QosRecord | None:
+        self._answer()
+        return None
+
+    def nodes(self, names: str) -> tuple[NodeRecord, ...]:
+        self._answer()
+        return tuple(self.node_records.values())
+
+    def answers(self) -> bool:
+        return self.silent_for == 0
 
     def requeue(self, job: JobRef) -> None:
         """As Slurm does it (docs/slurm_facts.md): what is cancelled or completed is queued again too."""
@@ -89,10 +130,100 @@ class FakeSlurm:
             self.answer_lost = False
             raise SlurmUnavailable("the answer got lost")
 
+    def requeue_hold(self, job: JobRef) -> None:
+        self.requeue(job)
+        record = self.jobs[job]
+        self.jobs[job] = replace(record, state=JobState.PENDING, completing=False, held=True, reason="JobHeldUser")
+
+    def cancel(self, job: JobRef) -> None:
+        self._answer()
+        record = self._known(job)
+        if record.state in (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED):
+            self.jobs[job] = replace(record, state=JobState.CANCELLED, held=False, exit_signal=15)
+            self.cancelled.append(job)
+
+    def signal(self, job: JobRef, name: str, *, to: str) -> None:
+        self._answer()
+        if self._known(job).state is not JobState.RUNNING:
+            raise SlurmRejected(f"Job/step already completing or completed for job {job}")
+        self.signalled.append((job, name, to))
+
+    def exclude_nodes(self, job: JobRef, nodes: Collection[str]) -> None:
+        self._pending(job)
+        self.excluded[job] = self.excluded.get(job, frozenset()) | frozenset(nodes)
+
+    def start_now(self, job: JobRef) -> None:
+        record = self._pending(job)
+        self.started_now.append(job)
+        if record.reason == "BeginTime":
+            self.jobs[job] = replace(record, reason="None")
+
+    def depend_on(self, job: JobRef, dependency: str) -> None:
+        record = self._pending(job)
+        self.jobs[job] = replace(
+            record, dependency=_unfulfilled(dependency), reason="Dependency" if dependency else "None"
+        )
+
+    def may_requeue(self, job: JobRef, allowed: bool) -> None:
+        self._answer()
+        self.jobs[job] = replace(self._known(job), requeue=allowed)
+
+    def batch_script(self, job: JobRef) -> str:
+        self._answer()
+        self._known(job)
+        return self.submitted[job].script if job in self.submitted else "#!/bin/bash\nexec srun-resilient train.py\n"
+
+    def asked_for(self, job: JobRef) -> tuple[str, ...]:
+        self._answer()
+        record = self._known(job)
+        comment = (f"--comment={record.comment}",) if record.comment else ()
+        return (f"--partition={record.partition}", "--nodes=2", *comment)
+
+    def submit(self, submission: Submission) -> JobRef:
+        self._answer()
+        options = dict(option.removeprefix("--").partition("=")[::2] for option in submission.options)
+        number = str(next(self._numbers))
+        job = JobRef(f"{number}_{options['array']}" if "array" in options else number)
+        dependency = options.get("dependency", "")
+        self.jobs[job] = running(
+            job,
+            state=JobState.PENDING,
+            reason="Dependency" if dependency else "Priority",
+            nodes="",
+            batch_host="",
+            start_s=None,
+            dependency=_unfulfilled(dependency),
+            comment=options.get("comment", ""),
+            requeue="no-requeue" not in options,
+        )
+        self.submitted[job] = submission
+        if self.answer_lost:
+            self.answer_lost = False
+            raise SlurmUnavailable("the answer got lost")
+        return job
+
+    def _known(self, job: JobRef) -> JobRecord:
+        record = self.jobs.get(job)
+        if record is None:
+            raise SlurmRejected(f"Invalid job id specified for job {job}")
+        return record
+
+    def _pending(self, job: JobRef) -> JobRecord:
+        self._answer()
+        record = self._known(job)
+        if record.state is not JobState.PENDING:
+            raise SlurmRejected(f"Job is no longer pending execution for job {job}")
+        return record
+
     def _answer(self) -> None:
         if self.silent_for > 0:
             self.silent_for -= 1
             raise SlurmUnavailable("the controller is down")
+
+
+def _unfulfilled(dependency: str) -> str:
+    """As squeue shows what was asked for."""
+    return re.sub(r"(\w+:[\d_]+)", r"\1(unfulfilled)", dependency)
 
 
 @dataclass

@@ -23,7 +23,8 @@ from slurm_resilience.manifest.records import (
 )
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
-from slurm_resilience.requeue.decision import Limits, Way
+from slurm_resilience.requeue.decision import Way
+from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.slurm.client import JobState
 from slurm_resilience.supervisor.ending import Ending, NotDone, Seen
 from tests.faults.fake_slurm import FakeClock, FakeSlurm, running

@@ -9,7 +9,6 @@ from slurm_resilience.requeue.decision import (
     AlreadyQueued,
     Finish,
     History,
-    Limits,
     Requeue,
     Restart,
     Stop,
@@ -17,6 +16,7 @@ from slurm_resilience.requeue.decision import (
     decide,
     word_for,
 )
+from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.triage.diagnosis import Diagnosis
 
 causes = st.sampled_from(Cause)

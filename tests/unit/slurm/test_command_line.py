@@ -182,4 +182,4 @@ def test_a_configuration_without_killwait_is_not_guessed_at() -> None:
 
 def test_a_partitions_grace_time() -> None:
     slurm, _ = client(out("PartitionName=low GraceTime=15 Hidden=NO"))
-    assert slurm.grace_time_s("low") == 15
+    assert slurm.partition("low").grace_time_s == 15

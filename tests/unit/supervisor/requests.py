@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurm_resilience.launch.srun_options import split
 from slurm_resilience.launch.training_command import understand
-from slurm_resilience.requeue.decision import Limits
+from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.signals.ladder import Asked
 from slurm_resilience.supervisor.request import Request
 

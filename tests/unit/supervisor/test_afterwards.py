@@ -13,6 +13,7 @@ from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import AttemptStarted, Cause, DecisionCarriedOut, Record, RunFinished
 from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.slurm.client import JobState
 from slurm_resilience.supervisor.afterwards import Afterwards
 from tests.faults.fake_slurm import FakeClock, FakeSlurm, running
@@ -182,5 +183,5 @@ def test_the_limits_that_the_user_chose_hold_here_too(tmp_path: Path) -> None:
     for limit, code in ((2, 76), (3, 75)):
         found = scene(tmp_path / str(limit), *crashed, **FAILED, restarts=1)
         found.run.attempt(2).mkdir(parents=True)
-        write_plan(found.run.plan(2), replace(PLAN, limit_without_progress=limit))
+        write_plan(found.run.plan(2), replace(PLAN, limits=Limits(attempts_without_progress=limit)))
         assert found.resume() == code, found.said

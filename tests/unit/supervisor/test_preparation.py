@@ -11,7 +11,7 @@ from slurm_resilience.launch.plan import CommandKind, read_plan, write_plan
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.process_identity import Identity
-from slurm_resilience.requeue.decision import Limits
+from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.signals.ladder import Asked
 from slurm_resilience.slurm.facts import JobFacts, job_facts
 from slurm_resilience.supervisor.preparation import (
@@ -112,7 +112,7 @@ def test_the_agents_are_told_everything_in_one_plan(tmp_path: Path) -> None:
     write_plan(tmp_path / "plan.json", plan)
     assert read_plan(tmp_path / "plan.json") == plan
     assert (plan.kind, plan.nodes, plan.nproc_per_node, plan.tasks) == (CommandKind.TORCHRUN, 2, 4, 2)
-    assert (plan.limit_without_progress, plan.limit_crashes) == (5, 6)
+    assert plan.limits == Limits(5, 6)
     assert plan.stop_before_end_s == 90.0
     assert plan.end_s == 5000.0
     assert plan.can_requeue
