@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from slurm_resilience.durable_file import replace_durably
@@ -81,7 +81,7 @@ class Plan:
     supervisor_pid_namespace: int | None = None
     tasks: int = 1
     """How many node agents there are: one a node, or one a task of a plain command."""
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     """For the deputy, and for `status`."""
     chain: bool = False
     """Whether the run goes on by a successor's job, and not by requeueing this one."""

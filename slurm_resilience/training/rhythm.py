@@ -31,10 +31,14 @@ ANNOUNCED = frozenset(
         Cause.WARNED,
         Cause.REQUEUED_BY_HAND,
         Cause.CANCELLED,
+        Cause.CANCELLED_BY_ADMIN,
         Cause.OPERATOR_STOP,
+        Cause.LAUNCH_FAILED,
+        Cause.NEVER_STARTED,
+        Cause.DEPENDENCY_NEVER,
     }
 )
-"""Ends that come with a warning and are saved for: an interval between saves has nothing to do with them."""
+"""Ends that come with a warning and are saved for, or before there was anything to lose: an interval between saves has nothing to do with them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,9 @@ def test_only_ends_that_nobody_announced_are_failures() -> None:
     chain = told(*records, (9000.0, started(len(causes) + 1)))
     assert Experience.of(chain) == Experience(len(causes) - len(ANNOUNCED), 10.0 * len(causes), None)
     unannounced = {cause.name for cause in Cause if cause not in ANNOUNCED}
-    assert unannounced == {"NODE_FAILURE", "OUT_OF_MEMORY", "CRASHED", "SUPERVISOR_DIED", "FENCED", "UNKNOWN"}
+    assert unannounced == {
+        *("NODE_FAILURE", "OUT_OF_MEMORY", "CRASHED", "HUNG", "STORAGE", "SUPERVISOR_DIED", "FENCED", "UNKNOWN"),
+    }
 
 
 def test_an_end_that_nobody_told_is_a_failure_seen_until_the_last_checkpoint() -> None:
