@@ -21,12 +21,21 @@ class Completed:
     def complaint(self) -> str:
         """The last thing the program said about its failure, on one line."""
         said = (self.err.strip() or self.out.strip() or "no message").splitlines()
-        return f"{self.argv[0]} left with {self.code}: {said[-1].strip()}"
+        last = said[-1].strip().encode(errors="replace").decode()
+        return f"{self.argv[0]} left with {self.code}: {last}"
 
 
-def run(argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None) -> Completed:
+def run(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    given: str | None = None,
+    undecodable: str = "replace",
+) -> Completed:
     """Run `argv` to its end and return what it said, whatever its exit code.
 
+    `given` is what it reads; bytes that are no UTF-8 come and go as surrogates where `undecodable` is surrogateescape.
     Raises CommandMissing and CommandTimedOut (the program is killed then).
     """
     try:
@@ -34,11 +43,12 @@ def run(argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None 
             list(argv),
             check=False,
             capture_output=True,
-            stdin=subprocess.DEVNULL,
+            input=given,
+            stdin=subprocess.DEVNULL if given is None else None,
             timeout=timeout_s,
             env=None if env is None else dict(env),
             encoding="utf-8",
-            errors="replace",
+            errors=undecodable,
         )
     except FileNotFoundError as error:
         raise CommandMissing(f"there is no program {argv[0]!r} here") from error

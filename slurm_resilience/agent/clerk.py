@@ -14,29 +14,51 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slurm_resilience.agent.log import Log
-from slurm_resilience.agent.notice import Ordered, StopFileTouched
-from slurm_resilience.manifest.agent_record import AgentRecord, write_agent_record
+from slurm_resilience.agent.notice import EndMoved, NewerAttempt, Ordered, Seen, StopFileTouched
+from slurm_resilience.launch.end_of_time import read_end_of_time
+from slurm_resilience.manifest.agent_record import AgentRecord, touch_agent_record, write_agent_record
+from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.stop_request import StopReason
 
 LOOK_S = 1.0
+LOOK_FOR_NEWER_S = 5.0
+"""A listing is dearer than the age of a file, and a ghost's commits are refused anyway."""
 
 
 class Clerk:
-    """Writes the newest record it was given, and looks for the supervisor's stop order and the run's stop file."""
+    """Writes the newest record it was given, and looks for what others have written for us to see.
 
-    def __init__(self, record: Path, order: Path, stop_file: Path, log: Log, ring: Callable[[], None]) -> None:
-        self.seen: queue.SimpleQueue[Ordered | StopFileTouched] = queue.SimpleQueue()
-        self._record_path = record
-        self._order_path = order
-        self._stop_file = stop_file
+    That is the supervisor's stop order, the run's stop file, a new end of the job's time, and a newer attempt. Every
+    `beat_s` the record is touched, as a sign of life; None: nobody looks for one.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        attempt: int,
+        slot: int,
+        log: Log,
+        ring: Callable[[], None],
+        *,
+        beat_s: float | None = None,
+    ) -> None:
+        self.seen: queue.SimpleQueue[Seen] = queue.SimpleQueue()
+        self._run = run
+        self._attempt = attempt
+        self._record_path = run.agent_record(attempt, slot)
+        self._order = _Changing(run.stop_order(attempt))
+        self._end = _Changing(run.end_of_time(attempt))
         self._log = log
         self._ring = ring
         self._changed = threading.Condition()
         self._next: AgentRecord | None = None
         self._given = 0
         self._written = 0
-        self._order_version: tuple[int, int, int] | None = None
         self._stop_file_seen = False
+        self._newer_seen = False
+        self._look_for_newer_s = 0.0
+        self._beat_s = beat_s
+        self._beaten_s = time.monotonic()
         self._complaints: set[str] = set()
 
     def start(self) -> None:
@@ -77,34 +99,85 @@ class Clerk:
             self._complain(f"{self._record_path} can't be written: {error.strerror}")
 
     def _look(self) -> None:
-        try:
-            order = self._read_order()
-        except FileNotFoundError:
-            order = None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            self._complain(f"{self._order_path} can't be read: {error}")
-            order = None
-        if order is not None:
-            self.seen.put(order)
-            self._ring()
-        if not self._stop_file_seen and self._stop_file.exists():
+        self._show(self._read(self._order, _ordered))
+        self._show(self._read(self._end, _end_moved))
+        if not self._stop_file_seen and self._run.stop_file.exists():
             self._stop_file_seen = True
-            self.seen.put(StopFileTouched())
+            self._show(StopFileTouched())
+        if not self._newer_seen and time.monotonic() >= self._look_for_newer_s:
+            self._look_for_newer_s = time.monotonic() + LOOK_FOR_NEWER_S
+            self._look_for_newer()
+        self._beat()
+
+    def _beat(self) -> None:
+        if self._beat_s is None or time.monotonic() < self._beaten_s + self._beat_s:
+            return
+        self._beaten_s = time.monotonic()
+        try:
+            touch_agent_record(self._record_path)
+        except OSError as error:
+            self._complain(f"{self._record_path} can't be touched: {error.strerror}")
+
+    def _show(self, event: Seen | None) -> None:
+        if event is not None:
+            self.seen.put(event)
             self._ring()
 
-    def _read_order(self) -> Ordered | None:
-        """None: there is no newer one."""
-        found = self._order_path.stat()
-        version = (found.st_ino, found.st_mtime_ns, found.st_size)
-        if version == self._order_version:
+    def _read(self, file: _Changing, understand: Callable[[bytes], Seen]) -> Seen | None:
+        try:
+            data = file.read()
+            return None if data is None else understand(data)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            self._complain(f"{file.path} can't be read: {error}")
             return None
-        self._order_version = version
-        value = json.loads(self._order_path.read_bytes())
-        seconds = value.get("seconds")
-        reason = StopReason[value["reason"]]
-        return Ordered(reason, str(value.get("because", "")), None if seconds is None else float(seconds))
+
+    def _look_for_newer(self) -> None:
+        """Opening a folder asks the file server anew; the absence of a file may be remembered for a minute.
+
+        Its plan is written right after an attempt has begun, by whoever owns the run then.
+        """
+        try:
+            numbers = [int(path.name) for path in self._run.attempts.iterdir() if path.name.isdigit()]
+            newer = [n for n in numbers if n > self._attempt and self._run.plan(n).exists()]
+        except OSError as error:
+            self._complain(f"{self._run.attempts} can't be listed: {error.strerror}")
+            return
+        if newer:
+            self._newer_seen = True
+            self._show(NewerAttempt(max(newer)))
 
     def _complain(self, text: str) -> None:
         if text not in self._complaints:
             self._complaints.add(text)
             self._log.say(text)
+
+
+class _Changing:
+    """A file that is replaced from time to time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._version: tuple[int, int, int] | None = None
+
+    def read(self) -> bytes | None:
+        """None: it isn't there, or is the one that was read before."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        version = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if version == self._version:
+            return None
+        self._version = version
+        return self.path.read_bytes()
+
+
+def _ordered(data: bytes) -> Seen:
+    value = json.loads(data)
+    seconds = value.get("seconds")
+    reason = StopReason[value["reason"]]
+    return Ordered(reason, str(value.get("because", "")), None if seconds is None else float(seconds))
+
+
+def _end_moved(data: bytes) -> Seen:
+    return EndMoved(read_end_of_time(data))

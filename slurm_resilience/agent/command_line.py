@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
 from slurm_resilience.agent.process_tree import MARKER
 from slurm_resilience.errors import ConfigurationError
 from slurm_resilience.launch.plan import CommandKind, Plan
+
+SHUTDOWN_VARIABLE = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+"""How long a torchrun that knows it (2.13 does) gives ranks that it has asked to end; 30 s where nobody says."""
+_LONGEST_SHUTDOWN_S = 7 * 24 * 3600
 
 
 def command(plan: Plan, node_id: int) -> list[str]:
@@ -52,6 +57,10 @@ def environment(plan: Plan, inherited: Mapping[str, str], runtime: Path, marker:
         "SLURM_RESILIENCE_SAVE_WAIT_S": f"{plan.times.peer_failed_s:g}",  # for the torchrun shim
         MARKER: marker,
     }
+    if plan.shutdown_timeout_s is not None:
+        given = inherited.get(SHUTDOWN_VARIABLE, "")
+        longest = max(plan.shutdown_timeout_s, float(given) if given.isdecimal() else 0.0)
+        ours[SHUTDOWN_VARIABLE] = f"{min(math.ceil(longest), _LONGEST_SHUTDOWN_S)}"  # torchrun takes whole seconds
     if plan.end_s is not None:
         ours["SLURM_RESILIENCE_END"] = f"{plan.end_s:.0f}"
     if plan.interface is not None:

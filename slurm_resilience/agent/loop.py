@@ -10,7 +10,20 @@ from slurm_resilience.agent.child import Child
 from slurm_resilience.agent.clerk import Clerk
 from slurm_resilience.agent.doorbell import Doorbell
 from slurm_resilience.agent.log import Log
-from slurm_resilience.agent.notice import CommandEnded, Event, Moment, RankLost, RanksSeen, Signalled, Tick
+from slurm_resilience.agent.notice import (
+    CommandEnded,
+    EndMoved,
+    Event,
+    Moment,
+    NewerAttempt,
+    Ordered,
+    RankLost,
+    RanksSeen,
+    Seen,
+    Signalled,
+    StopFileTouched,
+    Tick,
+)
 from slurm_resilience.agent.owned_tree import OwnedTree
 from slurm_resilience.agent.supervision import (
     Action,
@@ -29,6 +42,7 @@ from slurm_resilience.clock import Clock
 from slurm_resilience.launch.plan import CommandKind
 from slurm_resilience.signals.runtime_folder import StopPageWriter
 from slurm_resilience.signals.stop_request import StopRequest
+from slurm_resilience.signals.time_left import Bearing
 
 LATE_S = 0.3
 """How long after the command its signal may still be on its way to us."""
@@ -46,6 +60,8 @@ class Tools:
     stop_page: StopPageWriter
     log: Log
     clock: Clock
+    bearing: Bearing
+    """Taken at the agent's start: the wall clock is not read again for anything that has a deadline."""
 
 
 class Loop:
@@ -112,9 +128,21 @@ class Loop:
         if pages is not None and tools.witness.saw(pages, tools.clock.monotonic_s()):
             tools.clerk.hand(tools.witness.record)
         while not tools.clerk.seen.empty():
-            self._show(tools.clerk.seen.get())
+            self._note(seen := tools.clerk.seen.get())
+            self._show(seen)
         self._show(Tick())
         self._say_when_done()
+
+    def _note(self, seen: Seen) -> None:
+        tools = self.tools
+        match seen:
+            case EndMoved(end):
+                tools.log.say(f"the end of the job's time has moved: {end.end_s - self._now().wall_s:.0f} s from now")
+            case NewerAttempt(number):
+                tools.witness.fenced(number, tools.clock.now_s())
+                tools.clerk.hand(tools.witness.record)
+            case Ordered() | StopFileTouched():
+                pass
 
     def _hear_what_may_have_ended_it(self) -> None:
         """Where Slurm signals every process, the command may have died of it before we heard: a crash it is not."""
@@ -175,7 +203,8 @@ class Loop:
             self.tools.log.say(f"all {len(self.state.pages)} ranks stopped after step {after}")
 
     def _now(self) -> Moment:
-        return Moment(self.tools.clock.monotonic_s(), self.tools.clock.now_s())
+        monotonic_s = self.tools.clock.monotonic_s()
+        return Moment(monotonic_s, self.tools.bearing.wall_s(monotonic_s))
 
 
 def _named(pids: list[int]) -> str:

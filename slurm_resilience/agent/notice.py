@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slurm_resilience.launch.end_of_time import EndOfTime
 from slurm_resilience.signals.runtime_folder import RankPage
 from slurm_resilience.signals.stop_request import StopReason
 
@@ -14,6 +15,7 @@ class Moment:
 
     monotonic_s: float
     wall_s: float
+    """The controller's, as the agent reckons it from the monotonic clock: nobody can set this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,20 @@ class Ordered:
 @dataclass(frozen=True, slots=True)
 class StopFileTouched:
     pass
+
+
+@dataclass(frozen=True, slots=True)
+class EndMoved:
+    """The job's time ends earlier or later than was known."""
+
+    end: EndOfTime
+
+
+@dataclass(frozen=True, slots=True)
+class NewerAttempt:
+    """A newer attempt of the run has begun: this one is a ghost."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +78,7 @@ class Tick:
     pass
 
 
-Event = Signalled | Ordered | StopFileTouched | RanksSeen | RankLost | CommandEnded | Tick
+Event = Signalled | Ordered | StopFileTouched | EndMoved | NewerAttempt | RanksSeen | RankLost | CommandEnded | Tick
+
+Seen = Ordered | StopFileTouched | EndMoved | NewerAttempt
+"""What lies in files of the run directory."""

@@ -31,6 +31,7 @@ from slurm_resilience.launch.plan import CommandKind, Plan, read_plan
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.runtime_folder import StopPageWriter
+from slurm_resilience.signals.time_left import take_bearing
 
 RECORD_S = 10.0
 """How long the last record may take: after that the supervisor must do without."""
@@ -38,6 +39,7 @@ DEPUTY_S = 60.0
 DEPUTY_LEAST_S = 10.0
 PAGES_FOR_UNKNOWN = 64
 """Reserved where torchrun counts the ranks; one beyond them makes its page itself, unreserved."""
+LAG_WORTH_SAYING_S = 2.0
 SOFTWARE = 70
 """The agent itself failed (EX_SOFTWARE)."""
 
@@ -77,6 +79,7 @@ def rules(plan: Plan) -> Rules:
         forward_signal=signal_name,
         end_s=plan.end_s,
         stop_before_end_s=plan.stop_before_end_s,
+        over_time_limit_s=plan.over_time_limit_s,
     )
 
 
@@ -133,9 +136,11 @@ def _loop(
     run = RunDirectory(Path(plan.run))
     doorbell = Doorbell()
     witness = Witness(AgentRecord(here.slot, here.host, os.getpid(), clock.now_s(), Outcome.RUNNING))
-    record = run.agent_record(plan.attempt, here.slot)
-    clerk = Clerk(record, run.stop_order(plan.attempt), run.stop_file, log, doorbell.ring)
-    return Loop(obeyed, plan.kind, Tools(child, tree, doorbell, clerk, witness, stop_page, log, clock))
+    clerk = Clerk(run, plan.attempt, here.slot, log, doorbell.ring, beat_s=plan.beat_s)
+    bearing = take_bearing(monotonic_s=clock.monotonic_s(), wall_s=clock.now_s(), start_s=plan.start_s)
+    if bearing.lag_s > LAG_WORTH_SAYING_S:
+        log.say(f"this node's clock is {bearing.lag_s:.0f} s behind the controller's: reckoning with that")
+    return Loop(obeyed, plan.kind, Tools(child, tree, doorbell, clerk, witness, stop_page, log, clock, bearing))
 
 
 def _work(plan: Plan, obeyed: Rules, loop: Loop, argv: list[str], variables: dict[str, str]) -> Verdict:
@@ -174,7 +179,7 @@ def _tell(loop: Loop, verdict: Verdict) -> None:
 
 def _leave_s(plan: Plan, verdict: Verdict, loop: Loop, now_s: float) -> float:
     """How long what the command left behind may still run: an uploader that finishes its work, say."""
-    if verdict.outcome not in (Outcome.FINISHED, Outcome.STOPPED):
+    if verdict.outcome not in (Outcome.FINISHED, Outcome.STOPPED) or loop.state.newer is not None:
         return 0.0
     if loop.state.stop is None:
         return plan.times.leave_s
@@ -182,8 +187,8 @@ def _leave_s(plan: Plan, verdict: Verdict, loop: Loop, now_s: float) -> float:
 
 
 def _send_deputy(plan: Plan, here: Place, loop: Loop) -> None:
-    if not deputy.is_needed(plan, here.slot):
-        return
+    if loop.state.newer is not None or not deputy.is_needed(plan, here.slot):
+        return  # the end of a ghost is for nobody to conclude: its run goes on
     stop = loop.state.stop
     # After the deadline there are some seconds until Slurm's own kill: better tried and cut off than not tried.
     left_s = DEPUTY_S if stop is None else stop.deadline_s - loop.tools.clock.monotonic_s()

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 
 from slurm_resilience.agent.notice import (
     CommandEnded,
+    EndMoved,
     Event,
     Moment,
+    NewerAttempt,
     Ordered,
     RankLost,
     RanksSeen,
@@ -21,6 +23,7 @@ from slurm_resilience.agent.notice import (
     StopFileTouched,
     Tick,
 )
+from slurm_resilience.launch.end_of_time import EndOfTime
 from slurm_resilience.launch.plan import StopTimes
 from slurm_resilience.signals.runtime_folder import RankPage, RankPhase
 from slurm_resilience.signals.stop_request import StopReason, StopRequest, merge
@@ -62,8 +65,10 @@ class Rules:
     forwarding: Forwarding
     forward_signal: str | None
     end_s: float | None
-    """Seconds since the epoch."""
+    """Seconds since the epoch, as known at the start; `State.end` outranks it."""
     stop_before_end_s: float
+    over_time_limit_s: float = 0.0
+    """How much later than the end of the time Slurm ends the job."""
 
 
 class Kill(enum.Enum):
@@ -84,6 +89,10 @@ class State:
     lost: str | None = None
     kill: Kill | None = None
     code: int | None = None
+    end: EndOfTime | None = None
+    """The end of the job's time if it has moved since the start."""
+    newer: int | None = None
+    """A newer attempt of the run that has begun; None: none that we know of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +131,7 @@ def observe(rules: Rules, state: State, event: Event, now: Moment) -> tuple[Stat
     if state.code is not None or state.kill is not None:
         return state, ()
     if asked is None:
-        asked = _end_of_time(rules, state, now)
+        asked = _end_of_time(rules, state, event, now)
     if asked is not None:
         state = _ask(rules, state, asked, event, now, actions)
     state = _forward_what_is_due(state, now, actions)
@@ -138,9 +147,16 @@ def next_look_s(rules: Rules, state: State, now: Moment) -> float:
         wait_s = min(wait_s, due_s - now.monotonic_s)
     if state.stop is not None:
         wait_s = min(wait_s, state.stop.deadline_s - now.monotonic_s)
-    elif rules.end_s is not None:
-        wait_s = min(wait_s, rules.end_s - rules.stop_before_end_s - now.wall_s)
+    elif (end := known_end(rules, state)) is not None:
+        wait_s = min(wait_s, end.end_s - end.stop_before_end_s - now.wall_s)
     return max(wait_s, 0.0)
+
+
+def known_end(rules: Rules, state: State) -> EndOfTime | None:
+    """The end of the job's time as it is now; None: none is known."""
+    if state.end is not None or rules.end_s is None:
+        return state.end
+    return EndOfTime(rules.end_s, rules.stop_before_end_s)
 
 
 def writers_time_s(rules: Rules, state: State, now: Moment) -> float:
@@ -148,19 +164,25 @@ def writers_time_s(rules: Rules, state: State, now: Moment) -> float:
     if state.stop is not None and state.stop.reason is not StopReason.PEER_FAILED:
         left_s = state.stop.deadline_s - now.monotonic_s
     else:  # that the ranks have nobody to go on with says nothing about what is in their writers' hands
-        left_s = _end_on_our_clock(rules, now) - now.monotonic_s
+        left_s = _end_on_our_clock(rules, state, now) - now.monotonic_s
     return max(min(left_s, WRITERS_S), WRITERS_LEAST_S)
 
 
 def _take(rules: Rules, state: State, event: Event, now: Moment) -> tuple[State, StopRequest | None]:
     match event:
         case Signalled(name):
-            return state, _signal_request(rules, name, now)
+            reason = _REASON.get(name)
+            return state, _request(rules, state, reason, f"{name} came", None, now) if reason is not None else None
         case Ordered(reason, because, seconds):
-            return state, _request(rules, reason, because, _seconds_for(rules, reason, seconds), now)
+            return state, _request(rules, state, reason, because, seconds, now)
         case StopFileTouched():
             because = "the run's stop file was touched"
-            return state, _request(rules, StopReason.OPERATOR, because, rules.times.after_warning_s, now)
+            return state, _request(rules, state, StopReason.OPERATOR, because, None, now)
+        case EndMoved(end):
+            return replace(state, end=end), None
+        case NewerAttempt(number):
+            because = f"attempt {number} of the run has begun, this one is a ghost"
+            return replace(state, newer=number), _request(rules, state, StopReason.FENCED, because, None, now)
         case RanksSeen(pages):
             if not all_done(pages, rules.ranks):
                 return replace(state, pages=pages, done_since_s=None), None
@@ -177,13 +199,6 @@ def _take(rules: Rules, state: State, event: Event, now: Moment) -> tuple[State,
             return state, None
 
 
-def _signal_request(rules: Rules, name: str, now: Moment) -> StopRequest | None:
-    reason = _REASON.get(name)
-    if reason is None:
-        return None
-    return _request(rules, reason, f"{name} came", _seconds_for(rules, reason, None), now)
-
-
 def _seconds_for(rules: Rules, reason: StopReason, given_s: float | None) -> float:
     if given_s is not None:
         return max(given_s, 0.0)
@@ -196,28 +211,34 @@ def _seconds_for(rules: Rules, reason: StopReason, given_s: float | None) -> flo
             return rules.times.after_warning_s
 
 
-def _request(rules: Rules, reason: StopReason, because: str, seconds: float, now: Moment) -> StopRequest:
-    deadline_s = now.monotonic_s + seconds
+def _request(
+    rules: Rules, state: State, reason: StopReason, because: str, seconds: float | None, now: Moment
+) -> StopRequest:
+    deadline_s = now.monotonic_s + _seconds_for(rules, reason, seconds)
     if reason is not StopReason.TERMINATION:  # after SIGTERM the kill is already counted from the signal
-        deadline_s = min(deadline_s, _end_on_our_clock(rules, now))
+        deadline_s = min(deadline_s, _end_on_our_clock(rules, state, now))
     return StopRequest(reason, because, now.monotonic_s, deadline_s)
 
 
-def _end_on_our_clock(rules: Rules, now: Moment) -> float:
+def _end_on_our_clock(rules: Rules, state: State, now: Moment) -> float:
     """When the job's time is over. Slurm sends SIGTERM then, not before, and that one is worth KillWait seconds."""
-    if rules.end_s is None:
+    end = known_end(rules, state)
+    if end is None:
         return math.inf
-    return now.monotonic_s + max(rules.end_s - now.wall_s, rules.times.after_termination_s)
+    left_s = end.end_s + rules.over_time_limit_s - now.wall_s
+    return now.monotonic_s + max(left_s, rules.times.after_termination_s)
 
 
-def _end_of_time(rules: Rules, state: State, now: Moment) -> StopRequest | None:
-    if state.stop is not None or rules.end_s is None:
+def _end_of_time(rules: Rules, state: State, event: Event, now: Moment) -> StopRequest | None:
+    end = known_end(rules, state)
+    if end is None or (state.stop is not None and not isinstance(event, EndMoved)):
         return None
-    left_s = rules.end_s - now.wall_s
-    if left_s > rules.stop_before_end_s:
+    left_s = end.end_s - now.wall_s
+    if state.stop is None and left_s > end.stop_before_end_s:
         return None
     because = f"the job's time is over in {left_s:.0f} s" if left_s > 0 else "the job's time is over"
-    return StopRequest(StopReason.TIME_LIMIT, because, now.monotonic_s, _end_on_our_clock(rules, now))
+    # Who is stopping already may have to be quicker: an earlier end brings the deadline nearer.
+    return StopRequest(StopReason.TIME_LIMIT, because, now.monotonic_s, _end_on_our_clock(rules, state, now))
 
 
 def _ask(rules: Rules, state: State, asked: StopRequest, event: Event, now: Moment, actions: list[Action]) -> State:

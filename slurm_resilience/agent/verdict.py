@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slurm_resilience.agent.supervision import Kill, State, all_done
-from slurm_resilience.errors import EXIT_FINISHED, EXIT_WILL_GO_ON
+from slurm_resilience.errors import EXIT_FINISHED, EXIT_OWNED, EXIT_WILL_GO_ON
 from slurm_resilience.manifest.agent_record import Outcome
 from slurm_resilience.signals.runtime_folder import RankPage, RankPhase
 
@@ -23,11 +23,15 @@ class Verdict:
 
 def judge(state: State, ranks: int | None) -> Verdict:
     """The verdict on a command that has ended, by itself or by us."""
+    if state.newer is not None and not _finished(state, ranks):
+        return _ghost(f"attempt {state.newer} of the run has begun: this one is a ghost and ends")
     if all_done(state.pages, ranks):
         return _done(state)
     if state.kill is Kill.DEADLINE:
         return _killed_at_deadline(state)
     code = KILLED if state.code is None else state.code
+    if code == EXIT_OWNED and state.pages:  # they use our library, which leaves so when the journal refuses it
+        return _ghost("the journal refused a rank: a newer attempt of the run has begun")
     if state.kill is not None:
         return Verdict(Outcome.FAILED, code or KILLED, f"{state.lost}; its launcher hung and was killed")
     if state.stop is not None:
@@ -46,6 +50,16 @@ def stopped_before_start(because: str) -> Verdict:
 
 def not_started(why: str) -> Verdict:
     return Verdict(Outcome.NOT_STARTED, NOT_STARTED, why)
+
+
+def _finished(state: State, ranks: int | None) -> bool:
+    """Every rank has seen the journal take the end of the training: it takes nothing from a ghost."""
+    return all_done(state.pages, ranks) and all(page.phase is RankPhase.FINISHED for page in state.pages)
+
+
+def _ghost(why: str) -> Verdict:
+    """Whatever its ranks say, the run is another attempt's: only what the journal took of this one counts."""
+    return Verdict(Outcome.STOPPED, EXIT_OWNED, why)
 
 
 def _done(state: State) -> Verdict:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slurm_resilience.agent.verdict import Verdict
+from slurm_resilience.errors import EXIT_OWNED
 from slurm_resilience.manifest.agent_record import AgentRecord, RankEnd
 from slurm_resilience.signals.runtime_folder import RankPage
-from slurm_resilience.signals.stop_request import StopRequest
+from slurm_resilience.signals.stop_request import StopReason, StopRequest
 
 STEPS_EVERY_S = 5.0
 SIGNALS_KEPT = 100
@@ -30,6 +31,13 @@ class Witness:
                 self.record, stop_reason=request.reason.name, stop_because=request.because, stop_asked_s=wall_s
             )
 
+    def fenced(self, newer: int, wall_s: float) -> None:
+        """A newer attempt has begun: that outranks every other reason to stop."""
+        because = f"attempt {newer} of the run has begun"
+        self.record = replace(
+            self.record, stop_reason=StopReason.FENCED.name, stop_because=because, stop_asked_s=wall_s
+        )
+
     def saw(self, pages: tuple[RankPage, ...], monotonic_s: float) -> bool:
         """True: a rank changed what it does, or the steps moved on since some seconds ago."""
         ends = tuple(_end(page) for page in pages)
@@ -44,6 +52,8 @@ class Witness:
         return True
 
     def ended(self, verdict: Verdict, code: int | None, wall_s: float) -> None:
+        if verdict.exit_code == EXIT_OWNED and self.record.stop_reason != StopReason.FENCED.name:
+            self.record = replace(self.record, stop_reason=StopReason.FENCED.name, stop_because=verdict.why)
         self.record = replace(self.record, outcome=verdict.outcome, command_code=code, why=verdict.why, ended_s=wall_s)
 
 

@@ -45,8 +45,8 @@ def fetch(
     """Fetch CHECKPOINT, or the one of the highest step, from URL into RUN, which is created where there is none.
 
     Every byte is verified, then the manifest of RUN learns of it: the next attempt resumes from it if no other is
-    of a higher step. A checkpoint that was forgotten or damaged here is live again after that. Ctrl-C ends it after
-    the block that is being fetched; the same command goes on later.
+    of a higher step. A checkpoint that was forgotten or damaged here is live again after that; one in quarantine has
+    to be released instead. Ctrl-C ends it after the block that is being fetched; the same command goes on later.
     """
     from slurm_resilience.checkpoint.tiers.depots import depot_at
     from slurm_resilience.checkpoint.tiers.fetching import read_published, read_run
@@ -105,11 +105,24 @@ def _check(journal: Journal, published: Published, committed: CheckpointCommitte
             f"{journal.run.path} is run {chain.run_id}, not {published.run_id} ({published.run}), from which this was "
             "published: --other-run, if it is to go there all the same"
         )
+    if (why := _quarantine_of(chain, committed)) is not None:
+        raise ConfigurationError(
+            f"{committed.checkpoint} is in quarantine in {journal.run.path} ({why}): "
+            f"`slurm-resilience checkpoints release {journal.run.path} {committed.checkpoint}` lets it be loaded again"
+        )
     if _is_gone(chain, committed) and live_owner(journal.run, chain) is not None:
         raise ConfigurationError(
             f"the running attempt may be deleting {committed.checkpoint} at this moment: fetch it when the run has "
             "stopped, or into another run directory"
         )
+
+
+def _quarantine_of(chain: Chain, committed: CheckpointCommitted) -> str | None:
+    """Why it is in quarantine; None: it isn't. Fetched again it would be as before, and live."""
+    from slurm_resilience.manifest.chain import CheckpointState
+
+    known = [each for each in chain.checkpoints if each.committed.checkpoint == committed.checkpoint]
+    return next((each.why or "" for each in known if each.state is CheckpointState.QUARANTINED), None)
 
 
 def _is_gone(chain: Chain, committed: CheckpointCommitted) -> bool:

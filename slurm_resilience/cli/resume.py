@@ -11,20 +11,36 @@ import click
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--anyway", is_flag=True, help="Queue the job again although the run was stopped for a reason.")
 @click.option("--take-over", is_flag=True, help="My word that the run's owner is gone, where nothing proves it.")
+@click.option(
+    "--requeue-now",
+    is_flag=True,
+    help="Let a job that was queued again start at once. Slurm delays it so that old credentials expire.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
 @click.pass_context
-def resume(ctx: click.Context, run: Path, anyway: bool, take_over: bool, dry_run: bool) -> None:
+def resume(ctx: click.Context, run: Path, anyway: bool, take_over: bool, requeue_now: bool, dry_run: bool) -> None:
     """Finish what a dead supervisor or a silent controller left undone.
 
     Writes the end of RUN's last attempt if nobody could, and carries out the decision that the journal holds: usually
-    `scontrol requeue`. Harmless when there is nothing to do, and when it is run twice.
+    `scontrol requeue`; of a chain, that a successor is queued. Harmless when there is nothing to do, and when it is run
+    twice.
     """
+    import os
+
     from slurm_resilience.clock import SystemClock
     from slurm_resilience.manifest.run_directory import RunDirectory
     from slurm_resilience.slurm.command_line import CommandLineSlurm
     from slurm_resilience.supervisor.afterwards import Afterwards
 
     afterwards = Afterwards(
-        RunDirectory(run.absolute()), CommandLineSlurm(), SystemClock(), click.echo, dry_run, anyway, take_over
+        RunDirectory(run.absolute()),
+        CommandLineSlurm(),
+        SystemClock(),
+        click.echo,
+        dry_run,
+        anyway,
+        take_over,
+        requeue_now,
+        os.environ,
     )
     ctx.exit(afterwards.resume())

@@ -189,9 +189,10 @@ def _signal_name(text: str | None) -> str | None:
 
 def _supervise(words: tuple[str, ...], options: dict[str, Any]) -> int:
     from slurm_resilience.clock import SystemClock
-    from slurm_resilience.slurm.command_line import CommandLineSlurm
+    from slurm_resilience.slurm.choice import choose_client
     from slurm_resilience.slurm.facts import job_facts
     from slurm_resilience.supervisor.supervise import supervisor_for
+    from slurm_resilience.supervisor.voice import say
 
     environment = dict(os.environ)
     if options["from_scratch"]:
@@ -200,7 +201,7 @@ def _supervise(words: tuple[str, ...], options: dict[str, Any]) -> int:
         _request(words, options),
         # Whoever asks for local mode may stand in a step: an interactive `srun --pty bash`, say.
         job_facts(environment) if options["mode"] != "local" else None,
-        CommandLineSlurm(environment=environment),
+        choose_client(environment, say=say),
         clock=SystemClock(),
         environment=environment,
         working_directory=Path.cwd(),

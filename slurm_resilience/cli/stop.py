@@ -24,7 +24,7 @@ def stop(run: Path, dry_run: bool) -> None:
     Returns at once; `slurm-resilience status RUN` shows when it has happened. A run that no attempt is running is left
     as it is: exit code 0 where it has stopped already, 78 where Slurm is about to start it again.
     """
-    from slurm_resilience.cli.outlook import outlook
+    from slurm_resilience.cli.outlook import outlook, waiting_job
     from slurm_resilience.cli.ownership import look_at_holder
     from slurm_resilience.errors import ConfigurationError
     from slurm_resilience.manifest.chain import Chain
@@ -36,12 +36,11 @@ def stop(run: Path, dry_run: bool) -> None:
     chain = Chain.of(Journal(directory).read())
     holder = look_at_holder(directory, chain)
     if holder is None or holder.liveness is Liveness.GONE:
-        newest = chain.newest_attempt
-        ended = newest.ended if newest is not None else None
-        if newest is not None and ended is not None and ended.decision in ("requeue", "leave") and not chain.finished:
+        waiting = waiting_job(chain, None)
+        if waiting is not None and chain.newest_attempt is not None and chain.newest_attempt.ended is not None:
             raise ConfigurationError(
-                f"no attempt of run {run} is running, but Slurm starts its job again: "
-                f"`scancel {newest.started.job}` ends that"
+                f"no attempt of run {run} is running, but job {waiting} is queued to go on with it: "
+                f"`scancel {waiting}` ends that"
             )
         next_ = outlook(run, chain, holder)
         click.echo(f"nothing to stop: {next_.sentence}" + (f" (`{next_.command}`)" if next_.command else ""))

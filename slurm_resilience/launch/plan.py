@@ -85,6 +85,14 @@ class Plan:
     """For the deputy, and for `status`."""
     chain: bool = False
     """Whether the run goes on by a successor's job, and not by requeueing this one."""
+    start_s: float | None = None
+    """When the job began, seconds since the epoch by the controller's clock: tells a node whose clock lags."""
+    over_time_limit_s: float = 0.0
+    """How much later than `end_s` Slurm ends the job (OverTimeLimit)."""
+    shutdown_timeout_s: float | None = None
+    """For TORCH_ELASTIC_SHUTDOWN_TIMEOUT; None leaves it as it is."""
+    beat_s: float | None = None
+    """How often an agent shows that it lives; None: never."""
 
 
 def write_plan(path: Path, plan: Plan) -> None:

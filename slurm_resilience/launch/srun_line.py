@@ -24,13 +24,14 @@ class Layout:
     nodes: int
     cpus_per_task: int | None
     wait_s: int = 60
+    """Whole seconds, as srun takes them."""
 
 
 def srun_argv(line: SrunLine, layout: Layout, *, kind: CommandKind, command: tuple[str, ...]) -> list[str]:
     """srun's words. A plain command keeps the user's layout; torchrun gets one task a node.
 
     `--kill-on-bad-exit=0`: an agent that leaves with 75 must not have its peers killed while they save; `--wait` ends a
-    step whose last agents hang after the first has gone.
+    step whose last agents hang after the first has gone, and so must be longer than nodes may differ in leaving.
     """
     if kind is CommandKind.TASK:
         given = line.words_without("kill-on-bad-exit")
@@ -47,3 +48,35 @@ def srun_environment(environment: Mapping[str, str], kind: CommandKind) -> dict[
     if kind is CommandKind.TASK:
         return {name: value for name, value in environment.items() if name != "SLURM_KILL_BAD_EXIT"}
     return {name: value for name, value in environment.items() if name not in _LEFT_BEHIND}
+
+
+_NOT_OBEYED = {
+    "kill-on-bad-exit": "an agent that leaves with 75 would have its peers killed while they save",
+    "wait": "it is computed: see `srun --wait` in the grace ladder",
+}
+_THEIR_VARIABLES = {"kill-on-bad-exit": "SLURM_KILL_BAD_EXIT", "wait": "SLURM_WAIT"}
+
+
+def not_obeyed(line: SrunLine, environment: Mapping[str, str], kind: CommandKind) -> tuple[str, ...]:
+    """What the user asked of srun about the end of a step and doesn't get: one sentence each."""
+    sentences = []
+    for name, why in _NOT_OBEYED.items():
+        if kind is CommandKind.TASK and name == "wait":
+            continue  # a plain command keeps it
+        variable = _THEIR_VARIABLES[name]
+        options = [" ".join(option.words) for option in line.options if option.name == name]
+        said = options or ([f"{variable}={environment[variable]}"] if variable in environment else [])
+        # 0 is what we set ourselves: nothing is taken from who asks for it.
+        if said and not (name == "kill-on-bad-exit" and _is_zero(line.value(name) or environment.get(variable))):
+            sentences.append(f"{said[-1]} is not obeyed: {why}")
+    return tuple(sentences)
+
+
+def wait_of_plain_command(line: SrunLine, environment: Mapping[str, str]) -> float | None:
+    """The `--wait` that a plain command brings along, in seconds; None: none, or none that can be read."""
+    text = line.value("wait") or environment.get("SLURM_WAIT", "")
+    return float(text) if text.isdecimal() else None
+
+
+def _is_zero(text: str | None) -> bool:
+    return text is not None and text.strip() == "0"

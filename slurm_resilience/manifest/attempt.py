@@ -92,6 +92,13 @@ def live_owner(run: RunDirectory, chain: Chain) -> Owner | None:
     return owner
 
 
+def refuse_if_owned(run: RunDirectory, chain: Chain, liveness_by_slurm: Callable[[Owner], Liveness]) -> None:
+    """For who must act on a run before an attempt of theirs begins. Raises RunOwned."""
+    owner = live_owner(run, chain)
+    if owner is not None:
+        _prove_gone(run, owner, liveness_by_slurm)
+
+
 def _superseded(owner: Owner, job: str | None, restart_count: int | None, cluster: str | None) -> bool:
     """Slurm itself has started this job anew: its former life is over, and what still runs of it is fenced."""
     same_job = job is not None and owner.job == job and owner.cluster == cluster

@@ -87,7 +87,8 @@ def committed_of(published: Published, where: str) -> CheckpointCommitted:
 
 
 def take_in(journal: Journal, record: CheckpointCommitted, where: str, *, pin: bool) -> bool:
-    """Let the manifest know a checkpoint that was fetched from `where` and verified. False: it is live already.
+    """Let the manifest know a checkpoint that was fetched from `where` and verified. False: it is whole here already,
+    live or in quarantine.
 
     `pin`: a checkpoint that somebody has fetched is mostly an old one, and retention would be at it with the next
     commit.
@@ -96,7 +97,7 @@ def take_in(journal: Journal, record: CheckpointCommitted, where: str, *, pin: b
         known = {each.committed.checkpoint: each for each in Chain.of(writer.lines()).checkpoints}.get(
             record.checkpoint
         )
-        if known is not None and known.state is CheckpointState.LIVE:
+        if known is not None and known.state in (CheckpointState.LIVE, CheckpointState.QUARANTINED):
             return False
         told: list[Record] = [record]
         if known is None or where not in known.published or known.committed.parts != record.parts:

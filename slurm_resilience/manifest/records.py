@@ -251,7 +251,7 @@ class AttemptEnded:
     because: str
     evidence: tuple[str, ...]
     decision: str
-    """finish, requeue, successor, restart, leave or stop: see requeue/decision.py."""
+    """finish, requeue, successor, restart, leave, hold or stop: see requeue/decision.py."""
     decision_reason: str
     command_code: int | None
     step: int | None = None

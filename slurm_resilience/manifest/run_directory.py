@@ -34,7 +34,7 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     def attempt(self, number: int) -> Path:
-        return self.path / "attempts" / f"{number:04d}"
+        return self.attempts / f"{number:04d}"
 
     def plan(self, attempt: int) -> Path:
         """What the node agents of this attempt have to do: written by the supervisor before they start."""
@@ -43,6 +43,14 @@ class RunDirectory:
     def stop_order(self, attempt: int) -> Path:
         """The supervisor's word to the node agents of this attempt to stop: JSON, replaced durably."""
         return self.attempt(attempt) / "stop.json"
+
+    def end_of_time(self, attempt: int) -> Path:
+        """When the job's time is over now, if Slurm has moved it since the plan: written by the supervisor."""
+        return self.attempt(attempt) / "end_of_time.json"
+
+    @property
+    def attempts(self) -> Path:
+        return self.path / "attempts"
 
     def rendezvous(self, attempt: int) -> Path:
         """Where the ranks of this attempt meet: written by the first node's agent, read by the others."""

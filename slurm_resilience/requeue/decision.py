@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
 
 from slurm_resilience.manifest.records import Cause
+from slurm_resilience.requeue.budget import Budget, Use
+from slurm_resilience.requeue.history import History, uses_of
 from slurm_resilience.requeue.limits import Limits
+from slurm_resilience.requeue.quarantine import Quarantine, Suspicion
 from slurm_resilience.triage.diagnosis import Diagnosis
 
 
@@ -24,14 +28,6 @@ class Way(enum.Enum):
     CHAIN = "successor"
     IN_PLACE = "restart"
     NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """What came before, this attempt included."""
-
-    attempts_without_progress: int
-    crashes_since_progress: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +60,21 @@ class AlreadyQueued:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """The run does not go on by itself, but Slurm has queued the job already: it must not start it.
+
+    Held as a user's job, so that its owner can release it; a released job is a person's word.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     reason: str
 
 
-Decision = Union[Finish, Requeue, Successor, Restart, AlreadyQueued, Stop]
+Decision = Union[Finish, Requeue, Successor, Restart, AlreadyQueued, Hold, Stop]
 
 
 def word_for(decision: Decision) -> str:
@@ -84,11 +90,92 @@ def word_for(decision: Decision) -> str:
             return "restart"
         case AlreadyQueued():
             return "leave"
+        case Hold():
+            return "hold"
         case Stop():
             return "stop"
 
 
-def _go_on(reason: str, way: Way) -> Decision:
+def decide(
+    diagnosis: Diagnosis,
+    history: History,
+    *,
+    way: Way,
+    limits: Limits,
+    queued_by_slurm: bool,
+    suspicion: Suspicion | None = None,
+) -> Decision:
+    """What to do now that the attempt is over. `queued_by_slurm`: Slurm's record shows that it did so itself.
+
+    `suspicion`: what to think of the checkpoint that the attempt resumed from; a Quarantine is to be written down with
+    the decision, whatever that is.
+    """
+    because = diagnosis.because
+    match diagnosis.cause:
+        case Cause.FINISHED:
+            return Finish(because)
+        case Cause.CANCELLED | Cause.OPERATOR_STOP:
+            return _give_up(f"{because}; to go on, submit it again", queued_by_slurm)
+        case Cause.CANCELLED_BY_ADMIN:
+            return _give_up(f"{because}; ask whoever runs the cluster why, then submit it again", queued_by_slurm)
+        case Cause.DEPENDENCY_NEVER:
+            return Stop(f"{because}; such a job never starts: cancel it, and submit it again without that dependency")
+        case Cause.FENCED:
+            return Stop(f"{because}; the newer attempt has the run: there is nothing to do")
+        case Cause.REQUEUED_BY_HAND:
+            return AlreadyQueued(because)
+        case Cause.PREEMPTED:
+            return _go_on(because, way, queued_by_slurm)  # somebody's turn: costs no try
+        case (
+            Cause.TIME_LIMIT
+            | Cause.NODE_FAILURE
+            | Cause.WARNED
+            | Cause.SUPERVISOR_DIED
+            | Cause.CRASHED
+            | Cause.UNKNOWN
+            | Cause.HUNG
+            | Cause.STORAGE
+            | Cause.OUT_OF_MEMORY
+            | Cause.LAUNCH_FAILED
+            | Cause.NEVER_STARTED
+        ):
+            return _within_budget(diagnosis, history, way, limits, queued_by_slurm, suspicion)
+
+
+def _within_budget(
+    diagnosis: Diagnosis,
+    history: History,
+    way: Way,
+    limits: Limits,
+    queued_by_slurm: bool,
+    suspicion: Suspicion | None,
+) -> Decision:
+    because = diagnosis.because
+    if isinstance(suspicion, Quarantine):
+        return _go_on(f"{because}; {suspicion}", way, queued_by_slurm)  # from another start: nothing before it counts
+    weighed = uses_of(diagnosis.cause, history, limits)
+    spent = reason_of(weighed)
+    if spent is not None:
+        doubt = "" if suspicion is None else f"; {suspicion}"
+        return _give_up(f"{spent}; the last: {because}{doubt}", queued_by_slurm)
+    counted = ", ".join(str(use) for use in weighed if use.used)
+    return _go_on(f"{because} ({counted})" if counted else because, way, queued_by_slurm)
+
+
+def reason_of(weighed: Sequence[Use]) -> str | None:
+    """Why the run is given up; None: nothing of what is weighed is spent."""
+    return ", and ".join(_spent(use) for use in weighed if use.spent) or None
+
+
+def _spent(use: Use) -> str:
+    if use.budget is Budget.WITHOUT_PROGRESS:
+        return f"{use.used} attempts in a row gained no step (limit {use.limit})"
+    return str(use)
+
+
+def _go_on(reason: str, way: Way, queued_by_slurm: bool) -> Decision:
+    if queued_by_slurm:
+        return AlreadyQueued(reason)
     match way:
         case Way.REQUEUE:
             return Requeue(reason)
@@ -100,33 +187,6 @@ def _go_on(reason: str, way: Way) -> Decision:
             return Stop(f"{reason}; only a batch job with --requeue can be queued again: start it again to go on")
 
 
-def decide(diagnosis: Diagnosis, history: History, *, way: Way, limits: Limits, queued_by_slurm: bool) -> Decision:
-    """What to do now that the attempt is over. `queued_by_slurm`: Slurm's record shows that it did so itself."""
-    because = diagnosis.because
-    spent: str | None
-    match diagnosis.cause:
-        case Cause.FINISHED:
-            return Finish(because)
-        case Cause.CANCELLED | Cause.OPERATOR_STOP | Cause.FENCED:
-            return Stop(because)
-        case Cause.REQUEUED_BY_HAND:
-            return AlreadyQueued(because)
-        case Cause.PREEMPTED:
-            return AlreadyQueued(because) if queued_by_slurm else _go_on(because, way)  # somebody's turn: costs no try
-        case Cause.TIME_LIMIT | Cause.NODE_FAILURE | Cause.WARNED | Cause.SUPERVISOR_DIED:
-            spent = None
-        case Cause.CRASHED | Cause.OUT_OF_MEMORY | Cause.UNKNOWN:
-            spent = _crashes_spent(history, limits)
-    if queued_by_slurm:
-        return AlreadyQueued(because)
-    if history.attempts_without_progress >= limits.attempts_without_progress:
-        return Stop(f"{history.attempts_without_progress} attempts in a row gained no step; the last: {because}")
-    if spent is not None:
-        return Stop(f"{spent}; the last: {because}")
-    return _go_on(because, way)
-
-
-def _crashes_spent(history: History, limits: Limits) -> str | None:
-    if history.crashes_since_progress < limits.crashes:
-        return None
-    return f"{history.crashes_since_progress} crashes since the last progress"
+def _give_up(reason: str, queued_by_slurm: bool) -> Decision:
+    """A run that is given up must not be started by Slurm for ever, attempt after attempt."""
+    return Hold(reason) if queued_by_slurm else Stop(reason)

@@ -27,7 +27,11 @@ from slurm_resilience.sandbox.process import (
 MARKER = "SLURM_RESILIENCE_SANDBOX"
 """In the environment of every daemon, and so of every slurmstepd; its value is the cluster's folder."""
 
-
+PORT_TAKEN = (
+    "in use",  # slurmd, and slurmctld of 22.05
+    "bind",
+    "already is listening on the ports",  # slurmctld of 24.11
+)
 GUARD = "guard"
 PACKAGE_PARENT = str(Path(slurm_resilience.__file__).parent.parent)
 
@@ -40,7 +44,7 @@ class DaemonFailed(ResilienceError):
 
     @property
     def port_was_taken(self) -> bool:
-        return "in use" in self.last_line or "bind" in self.last_line
+        return any(words in self.last_line for words in PORT_TAKEN)
 
 
 class Daemons:

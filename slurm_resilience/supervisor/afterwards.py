@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.errors import (
@@ -22,11 +22,13 @@ from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.lease import process_liveness
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
-from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Way
+from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Hold, Requeue, Restart, Stop, Successor, Way
 from slurm_resilience.requeue.limits import Limits
-from slurm_resilience.slurm.client import JobRef, SlurmClient
+from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClient
+from slurm_resilience.supervisor.asking import Asking
 from slurm_resilience.supervisor.ending import Ending, Seen
 from slurm_resilience.supervisor.ownership import OVER, liveness_by_slurm
+from slurm_resilience.supervisor.succession import CancelledByPerson, GoneOn, NotSure, Queued, Succession
 
 PATIENCE_S = 60.0
 
@@ -41,6 +43,10 @@ class Afterwards:
     anyway: bool
     """A person's word that the run is to go on although it was stopped."""
     take_over: bool
+    requeue_now: bool = False
+    """A person's word that a job which was queued again need not be held back."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What the environment of a successor is made of."""
 
     def resume(self) -> int:
         """Says what it does, sentence by sentence; returns an exit code of errors.py. Raises RunOwned."""
@@ -56,11 +62,15 @@ class Afterwards:
             self._refuse_if_owned(chain)
         elif newest.carried_out is not None and newest.ended.decision in ("requeue", "leave"):
             return self._tell_where_it_is(newest)
-        elif newest.ended.decision == "stop":
+        elif newest.ended.decision in ("stop", "hold"):
+            if newest.carried_out is None and not self.dry_run:
+                self._ending(journal, newest).conclude(newest.number, self._seen(newest))
             return self._after_a_stop(newest)
         if self.dry_run:
             self.say(f"would conclude attempt {newest.number} and carry out what that decides")
             return EXIT_FINISHED
+        if newest.ended is not None and newest.ended.decision == "successor" and newest.carried_out is not None:
+            return self._see_to_the_successor(journal, newest)
         return self._conclude(journal, newest)
 
     def _refuse_if_owned(self, chain: Chain) -> None:
@@ -81,19 +91,19 @@ class Afterwards:
         except SlurmError:
             return None
 
-    def _plan(self, attempt: int) -> tuple[Limits, int]:
-        """The limits that the user chose, and how many node agents there were to be."""
+    def _plan(self, newest: Attempt) -> tuple[Limits, int, bool]:
+        """The limits that the user chose, how many node agents there were to be, and whether it was to be a chain."""
         try:
-            plan = read_plan(self.run.plan(attempt))
+            plan = read_plan(self.run.plan(newest.number))
         except ConfigurationError:  # it died before it had one
-            return Limits(), 0
-        return plan.limits, plan.tasks
+            return Limits(), 0, newest.successor_token is not None
+        return plan.limits, plan.tasks, plan.chain
 
-    def _conclude(self, journal: Journal, newest: Attempt) -> int:
+    def _ending(self, journal: Journal, newest: Attempt) -> Ending:
         job = newest.started.job
-        limits, agents = self._plan(newest.number)
-        way = Way.REQUEUE if newest.started.mode == "batch" and job is not None else Way.NONE
-        ending = Ending(
+        limits, _, chain = self._plan(newest)
+        way = (Way.CHAIN if chain else Way.REQUEUE) if newest.started.mode == "batch" and job is not None else Way.NONE
+        return Ending(
             self.run,
             journal,
             self.slurm if job is not None else None,
@@ -102,17 +112,49 @@ class Afterwards:
             lambda _: way,
             self.say,
             self.clock.monotonic_s() + PATIENCE_S,
+            self._succession(journal) if way is Way.CHAIN else None,
         )
-        conclusion = ending.conclude(newest.number, Seen(None, (), True, agents, None))
+
+    def _seen(self, newest: Attempt) -> Seen:
+        _, agents, _ = self._plan(newest)
+        return Seen(None, (), True, agents, None)
+
+    def _conclude(self, journal: Journal, newest: Attempt) -> int:
+        conclusion = self._ending(journal, newest).conclude(newest.number, self._seen(newest))
         release(self.run, newest.number, journal=journal)
         self.say(f"attempt {newest.number} ended: {conclusion.because}; {conclusion.decision.reason}")
         match conclusion.decision:
             case Finish():
                 return EXIT_FINISHED
-            case Requeue() | AlreadyQueued():
+            case Requeue() | AlreadyQueued() | Successor():
+                self.say(str(conclusion.outcome))
                 return EXIT_WILL_GO_ON if conclusion.carried_out else 1
-            case _:
+            case Restart() | Hold() | Stop():
                 return EXIT_WILL_NOT_GO_ON
+
+    def _succession(self, journal: Journal) -> Succession:
+        return Succession(journal, self.slurm, self.environment)
+
+    def _see_to_the_successor(self, journal: Journal, newest: Attempt) -> int:
+        """The attempt is told, and its successor is to go on: make sure that it is there, and say where."""
+        assert newest.started.job is not None
+        asking = Asking(self.clock, self.say, self.clock.monotonic_s() + PATIENCE_S)
+        standing = asking.until_answered(
+            lambda: self._succession(journal).make_sure(newest.number), "making sure that the successor is queued"
+        )
+        match standing:
+            case Queued(job, newly):
+                self.say(f"job {job} {'is queued now' if newly else 'is queued'} and goes on with the run")
+                return EXIT_WILL_GO_ON
+            case GoneOn(number):
+                self.say(f"attempt {number} has begun")
+                return EXIT_WILL_GO_ON
+            case NotSure(why):
+                self.say(f"{why}: nothing is submitted; look again in a minute")
+                return EXIT_WILL_GO_ON
+            case CancelledByPerson():
+                self.say(f"attempt {newest.number} is not followed: {standing}")
+                return self._only_anyway(newest.started.job)
 
     def _tell_where_it_is(self, newest: Attempt) -> int:
         job = newest.started.job
@@ -128,8 +170,26 @@ class Afterwards:
                 f"job {job} was queued again after attempt {newest.number}, and has ended since: {record.state.value}"
             )
             return self._only_anyway(job)
+        if self.requeue_now and record.state is JobState.PENDING and not record.held:
+            return self._start_now(JobRef(job), record)
         held = f"; it is held ({record.reason}): `scontrol release {job}` lets it go on" if record.held else ""
         self.say(f"job {job} has been queued again and is {record.state.value}, reason {record.reason}{held}")
+        return EXIT_WILL_GO_ON
+
+    def _start_now(self, job: JobRef, record: JobRecord) -> int:
+        """Take back the delay that Slurm has put on a job which was queued again."""
+        if record.reason != "BeginTime":
+            self.say(f"job {job} is not held back (reason {record.reason}): there is no delay to take back")
+            return EXIT_WILL_GO_ON
+        self.say(
+            f"Slurm holds job {job} back so that every node forgets the credentials of its former life; without the "
+            "delay a node that has been slow to clear up may refuse the job, which is then queued again"
+        )
+        if self.dry_run:
+            self.say(f"would run: scontrol update JobId={job} StartTime=now")
+            return EXIT_FINISHED
+        self.slurm.start_now(job)
+        self.say(f"job {job} may start now")
         return EXIT_WILL_GO_ON
 
     def _after_a_stop(self, newest: Attempt) -> int:
@@ -148,6 +208,9 @@ class Afterwards:
         if self.dry_run:
             self.say(f"would run: scontrol requeue {job}")
             return EXIT_FINISHED
+        record = self.slurm.job(JobRef(job))
+        if record is not None and not record.requeue:  # in a chain that is forbidden, while a successor waits
+            self.slurm.may_requeue(JobRef(job), True)
         self.slurm.requeue(JobRef(job))
         self.say(f"job {job} is queued again")
         return EXIT_WILL_GO_ON

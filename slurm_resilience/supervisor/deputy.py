@@ -13,14 +13,15 @@ from pathlib import Path
 
 from slurm_resilience.clock import SystemClock
 from slurm_resilience.errors import ResilienceError
-from slurm_resilience.launch.plan import read_plan
+from slurm_resilience.launch.plan import Plan, read_plan
 from slurm_resilience.manifest.attempt import release
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.requeue.decision import Way
 from slurm_resilience.slurm.command_line import CommandLineSlurm
 from slurm_resilience.supervisor.ending import Ending, Seen
-from slurm_resilience.supervisor.supervise import say
+from slurm_resilience.supervisor.succession import Succession
+from slurm_resilience.supervisor.voice import say
 
 PATIENCE_S = 20.0
 
@@ -30,20 +31,28 @@ def finish(run: RunDirectory, attempt: int) -> int:
     plan = read_plan(run.plan(attempt))
     clock = SystemClock()
     journal = Journal(run, clock=clock)
+    slurm = CommandLineSlurm(environment=os.environ, timeout_s=10.0)
     ending = Ending(
         run,
         journal,
-        CommandLineSlurm(environment=os.environ, timeout_s=10.0),
+        slurm,
         clock,
         plan.limits,
-        lambda _: Way.REQUEUE if plan.can_requeue else Way.NONE,
+        lambda _: _way(plan),
         say,
         clock.monotonic_s() + PATIENCE_S,
+        Succession(journal, slurm, os.environ) if plan.chain else None,
     )
     conclusion = ending.conclude(attempt, Seen(None, (), True, plan.tasks, plan.end_s))
     release(run, attempt, journal=journal)
     say(f"the supervisor of attempt {attempt} was killed; {conclusion.because}: {conclusion.decision.reason}")
     return 0 if conclusion.carried_out else 1
+
+
+def _way(plan: Plan) -> Way:
+    if not plan.can_requeue:
+        return Way.NONE
+    return Way.CHAIN if plan.chain else Way.REQUEUE
 
 
 def main(words: Sequence[str]) -> int:

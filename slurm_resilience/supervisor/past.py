@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from slurm_resilience.errors import EXIT_FINISHED, EXIT_OWNED, EXIT_WILL_GO_ON, EXIT_WILL_NOT_GO_ON
 from slurm_resilience.manifest.records import Cause
-from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Requeue, Restart, Stop, Successor, Way
+from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Hold, Requeue, Restart, Stop, Successor, Way
 from slurm_resilience.requeue.history import CRASHES
-from slurm_resilience.supervisor.ending import Conclusion, NotDone
+from slurm_resilience.supervisor.deed import Done, NotDone
+from slurm_resilience.supervisor.ending import Conclusion
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Past:
     way: Way
     must_leave_s: float | None = None
     """When Slurm will kill us, on the monotonic clock; None: nobody has said so."""
+    job_ends_s: float | None = None
+    """When the job's time is over, since the epoch; None: no limit known."""
 
     @property
     def exit_code_of_a_stop(self) -> int:
@@ -51,13 +54,29 @@ def leave(past: Past, requeue_exit: Sequence[int], say: Callable[[str], None]) -
             say(f"attempt {number} ended: {because}; the job is queued again")
             return EXIT_WILL_GO_ON
         case Successor():
-            say(f"attempt {number} ended: {because}; its successor goes on")
-            return EXIT_WILL_GO_ON
+            return _leave_to_a_successor(past, requeue_exit, say)
         case AlreadyQueued():
             say(f"attempt {number} ended: {because}; Slurm starts it again")
             return EXIT_WILL_GO_ON
         case Restart():
             return EXIT_WILL_GO_ON
+        case Hold(reason):
+            say(f"attempt {number} ended and the run will not go on by itself: {reason}; {conclusion.outcome}")
+            return EXIT_WILL_NOT_GO_ON
         case Stop(reason):
             say(f"attempt {number} ended and the run will not go on by itself: {reason}")
             return past.exit_code_of_a_stop
+
+
+def _leave_to_a_successor(past: Past, requeue_exit: Sequence[int], say: Callable[[str], None]) -> int:
+    ended = f"attempt {past.number} ended: {past.conclusion.because}"
+    match past.conclusion.outcome:
+        case Done(how):
+            say(f"{ended}; {how}")
+            return EXIT_WILL_GO_ON
+        case NotDone(why, final):
+            say(f"{ended}; nobody is known to go on: {why}")
+            if final:
+                return EXIT_WILL_NOT_GO_ON
+            # A job that never had a successor may still be requeued: that is forbidden only once there is one.
+            return requeue_exit[0] if requeue_exit else EXIT_WILL_GO_ON

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slurm_resilience.requeue.decision import AlreadyQueued, Decision, Finish, Requeue, Restart, Stop, Successor
+from slurm_resilience.requeue.decision import AlreadyQueued, Decision, Finish, Hold, Requeue, Restart, Stop, Successor
 from slurm_resilience.signals.ladder import LAST_WORDS_S
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 600.0
@@ -72,6 +72,6 @@ def when_it_is_over(decision: Decision, *, job_ends_in_s: float | None, must_lea
             at_most_s = min(left, default=None)
             if at_most_s is None or at_most_s > 0:
                 return Wait(at_most_s)
-        case Requeue() | Successor() | Restart() | AlreadyQueued() | Stop():
+        case Requeue() | Successor() | Restart() | AlreadyQueued() | Hold() | Stop():
             pass
     return Halt(STOP_S if must_leave_in_s is None else max(0.0, min(STOP_S, must_leave_in_s - LAST_WORDS_S / 3)))

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
-from slurm_resilience.errors import SlurmError
+from slurm_resilience.errors import SlurmError, SlurmUnavailable
 from slurm_resilience.launch.plan import CommandKind, Plan, StopTimes
-from slurm_resilience.launch.srun_line import Layout, srun_argv, srun_environment
+from slurm_resilience.launch.slurm_signal import signal_of_job, signal_of_srun
+from slurm_resilience.launch.srun_line import (
+    Layout,
+    not_obeyed,
+    srun_argv,
+    srun_environment,
+    wait_of_plain_command,
+)
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.process_identity import Identity
-from slurm_resilience.signals.ladder import Ladder, Measured, SlurmTimes, climb
-from slurm_resilience.slurm.client import JobRecord, SlurmClient
+from slurm_resilience.signals.ladder import Ladder, Measured, SlurmTimes, climb, refuse_what_cannot_work
+from slurm_resilience.signals.user_signal import UserSignal
+from slurm_resilience.slurm.client import JobRecord, SlurmClient, SlurmConfiguration
 from slurm_resilience.slurm.facts import JobFacts
+from slurm_resilience.supervisor.pulse import Pulse, silent_after_s
 from slurm_resilience.supervisor.request import ContinueBy, Request
 from slurm_resilience.supervisor.surroundings import Mode, Shape
 
@@ -34,41 +45,133 @@ class Granted:
     cluster: str | None
     record: JobRecord | None
     requeue_exit: tuple[int, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Ours: what srun would obey of it."""
 
 
 def ask_what_is_granted(
-    slurm: SlurmClient | None, facts: JobFacts | None, request: Request, now_s: float, say: Callable[[str], None]
+    slurm: SlurmClient | None,
+    facts: JobFacts | None,
+    request: Request,
+    now_s: float,
+    say: Callable[[str], None],
+    environment: Mapping[str, str] | None = None,
 ) -> Granted:
-    """Slurm's times for this job; its defaults, with a word about it, where it doesn't answer."""
+    """Slurm's times for this job; its defaults, with a word about it, where it doesn't answer.
+
+    Raises ConfigurationError for what can't work in them, before an attempt has begun.
+    """
+    inherited = dict(environment or {})
     if slurm is None:
-        return Granted(SlurmTimes(LOCAL_STOP_S, 0.0, None, None), None, None, ())
+        return Granted(SlurmTimes(LOCAL_STOP_S, 0.0, None, None), None, None, (), inherited)
     record: JobRecord | None = None
     requeue_exit: tuple[int, ...] = ()
-    kill_wait_s, grace_s = UNKNOWN_KILL_WAIT_S, 0.0
+    times = SlurmTimes(UNKNOWN_KILL_WAIT_S, 0.0, None, None)
     cluster = facts.cluster if facts is not None else None
+    script: str | None = None
     try:
         configuration = slurm.configuration()
-        kill_wait_s, requeue_exit = float(configuration.kill_wait_s), configuration.requeue_exit
+        requeue_exit = configuration.requeue_exit
+        times = _of_cluster(times, configuration)
         cluster = cluster or configuration.cluster
         record = slurm.job(facts.job) if facts is not None else None
         partition = record.partition if record else facts.partition if facts else request.srun.value("partition")
-        if partition:
-            grace_s = float(slurm.partition(partition.partition(",")[0]).grace_time_s)
+        times = _of_partition(times, slurm, configuration, partition, record)
+        script = _script(slurm, facts)
     except SlurmError as error:
-        say(f"{error}; going on with KillWait {kill_wait_s:g} s and GraceTime {grace_s:g} s")
+        say(f"{error}; going on with KillWait {times.kill_wait_s:g} s and GraceTime {times.grace_time_s:g} s")
     end_s = record.end_s if record is not None else facts.end_s if facts is not None else None
     start_s = record.start_s if record is not None else now_s
-    return Granted(SlurmTimes(kill_wait_s, grace_s, end_s, start_s), cluster, record, requeue_exit)
+    times = replace(times, end_s=end_s, start_s=start_s, user_signal=_user_signal(facts, request, script, inherited))
+    granted = Granted(times, cluster, record, requeue_exit, inherited)
+    refuse_what_cannot_work(_without_grace(granted), request.asked)
+    return granted
+
+
+def _without_grace(granted: Granted) -> SlurmTimes:
+    """What ends soon because the job is being preempted says nothing about its whole time."""
+    preempted = granted.record is not None and granted.record.preempted_s is not None
+    return replace(granted.times, start_s=None) if preempted else granted.times
+
+
+def _of_cluster(times: SlurmTimes, configuration: SlurmConfiguration) -> SlurmTimes:
+    return replace(
+        times,
+        kill_wait_s=float(configuration.kill_wait_s),
+        over_time_limit_s=float(configuration.over_time_limit_s or 0),
+        preempt_mode="OFF" if configuration.preempt_type == "preempt/none" else "",
+        user_signal_first=configuration.user_signal_first,
+    )
+
+
+def _of_partition(
+    times: SlurmTimes,
+    slurm: SlurmClient,
+    configuration: SlurmConfiguration,
+    name: str | None,
+    record: JobRecord | None,
+) -> SlurmTimes:
+    """With what partition and QOS say of preemption and of the time limit; preempt_type says which of them counts."""
+    if name:
+        partition = slurm.partition(name.partition(",")[0])
+        over_s = partition.over_time_limit_s
+        times = replace(
+            times,
+            grace_time_s=float(partition.grace_time_s),
+            over_time_limit_s=times.over_time_limit_s if over_s is None else float(over_s),
+        )
+        if configuration.preempt_type == "preempt/partition_prio":
+            times = replace(times, preempt_mode=partition.preempt_mode.upper())
+    if configuration.preempt_type != "preempt/qos":
+        return times
+    qos = slurm.qos(record.qos) if record is not None and record.qos else None
+    if qos is None:  # a partition's grace doesn't count here: none is promised
+        return replace(times, grace_time_s=0.0, grace_of="the QOS, which can't be asked")
+    mode = configuration.preempt_mode if qos.preempt_mode == "cluster" else qos.preempt_mode
+    return replace(times, grace_time_s=float(qos.grace_time_s), grace_of=f"QOS {qos.name}", preempt_mode=mode.upper())
+
+
+def _script(slurm: SlurmClient, facts: JobFacts | None) -> str | None:
+    """None: no batch job, or one whose script Slurm doesn't show. It is asked for its `--signal` alone."""
+    if facts is None or not facts.batch:
+        return None
+    try:
+        return slurm.batch_script(facts.job)
+    except SlurmUnavailable:
+        raise
+    except SlurmError:
+        return None
+
+
+def _user_signal(
+    facts: JobFacts | None, request: Request, script: str | None, environment: Mapping[str, str]
+) -> UserSignal | None:
+    if facts is None:
+        return signal_of_srun(request.srun)
+    return signal_of_job(script, environment) if facts.batch else None
 
 
 def measured_in(chain: Chain | None) -> Measured:
-    """The longest save of the run so far; steps are measured by the ranks alone."""
-    seconds = [checkpoint.committed.seconds for checkpoint in chain.checkpoints] if chain is not None else []
-    return Measured(save_s=max(seconds) if seconds else None)
+    """The longest save of the run so far, and its slowest steps: between two checkpoints of one attempt, on average."""
+    if chain is None:
+        return Measured()
+    saves = [checkpoint.committed.seconds for checkpoint in chain.checkpoints]
+    steps = []
+    for before, after in pairwise(chain.checkpoints):
+        count = after.committed.step - before.committed.step
+        if count > 0 and after.committed.attempt == before.committed.attempt:
+            steps.append(max(0.0, after.time_s - before.time_s) / count)
+    return Measured(step_s=max(steps, default=None), save_s=max(saves, default=None))
 
 
 def make_ladder(granted: Granted, chain: Chain | None, request: Request) -> Ladder:
-    return climb(granted.times, measured_in(chain), request.asked)
+    """Raises ConfigurationError for what can't work at all."""
+    asked, kind = request.asked, request.command.kind
+    if kind is CommandKind.TASK:
+        asked = replace(asked, wait_s=wait_of_plain_command(request.srun, granted.environment))
+    ladder = climb(_without_grace(granted), measured_in(chain), asked)
+    ignored = not_obeyed(request.srun, granted.environment, kind)
+    return replace(ladder, inversions=(*ladder.inversions, *ignored))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +229,16 @@ def prepare(
         tasks=1 if mode is Mode.LOCAL else _tasks(request, shape),
         limits=request.limits,
         chain=request.continue_by is ContinueBy.CHAIN,
+        start_s=granted.record.start_s if granted.record is not None else None,
+        over_time_limit_s=granted.times.over_time_limit_s,
+        shutdown_timeout_s=ladder.shutdown_timeout_s,
+        beat_s=Pulse(silent_after_s(environment)).beat_s or None,
     )
     agent = (sys.executable, "-m", "slurm_resilience.agent", str(plan_path))
     if mode is Mode.LOCAL:
         return Prepared(plan, agent, dict(environment))
-    argv = srun_argv(request.srun, Layout(shape.nodes, shape.cpus_per_task), kind=kind, command=agent)
+    layout = Layout(shape.nodes, shape.cpus_per_task, math.ceil(ladder.wait_s))
+    argv = srun_argv(request.srun, layout, kind=kind, command=agent)
     return Prepared(plan, tuple(argv), srun_environment(environment, kind))
 
 

@@ -10,18 +10,22 @@ from dataclasses import dataclass, field
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.durable_file import replace_durably
-from slurm_resilience.errors import CommandMissing
+from slurm_resilience.errors import CommandMissing, SlurmError
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.ladder import LAST_WORDS_S
 from slurm_resilience.signals.stop_request import StopReason
 from slurm_resilience.supervisor.notices import Notices, default_signals_in_child
-from slurm_resilience.supervisor.witnesses import agent_records
+from slurm_resilience.supervisor.pulse import Pulse, silent_after_s
+from slurm_resilience.supervisor.question import Question
+from slurm_resilience.supervisor.witnesses import agent_records, beats_of
 
 TICK_S = 0.25
 LOOK_AT_RECORDS_S = 1.0
 AGENTS_AFTER_SRUN_S = 15.0
 """How long agents may outlive an srun that was killed from under them before we look no further."""
+WHY_S = 30.0
+"""How long the end of a step waits for Slurm's word on why it ended, where nobody is about to kill us."""
 _BAD = (Outcome.FAILED, Outcome.NOT_STARTED)
 
 
@@ -54,12 +58,22 @@ class StepWatch:
     preempting: Callable[[], bool]
     """Asks Slurm whether the job is being preempted; False where it doesn't answer."""
     beside: Callable[[], None] = lambda: None
-    """What else is to be looked after while nobody has asked the ranks to stop. Must not raise."""
+    """What else is to be looked after while nobody has asked the ranks to stop. Must not raise, nor wait."""
+    after_preemption_s: float | None = None
+    """From the beginning of a preemption to the end of all time for the ranks. Where it is given, a warning that turns
+    out to be a preemption (send_user_signal) gets this deadline."""
     _in_grace: bool | None = None
+    _asked_why: set[str] = field(default_factory=set)
+    _asked_why_s: float = 0.0
+    _why: Question[bool] = field(default_factory=lambda: Question("why"))
     _ordered: dict[str, float] = field(default_factory=dict)
     _signals: list[str] = field(default_factory=list)
     _must_leave_s: float | None = None
     _interrupts: int = 0
+    _pulse: Pulse = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pulse = Pulse(silent_after_s(self.environment))
 
     def watch(self, notices: Notices, heard: Sequence[signal.Signals] = ()) -> StepEnd:
         """`heard`: signals that came before and are meant for this step too. Raises CommandMissing."""
@@ -93,6 +107,9 @@ class StepWatch:
                 self.beside()
 
     def _end(self, code: int | None) -> StepEnd:
+        if self._why.under_way:  # evidence that Slurm forgets as soon as it has requeued the job
+            left_s = WHY_S if self._must_leave_s is None else self._must_leave_s - self.clock.monotonic_s()
+            self._hear_why(min(left_s - LAST_WORDS_S, WHY_S))
         return StepEnd(code, tuple(self._signals), self._must_leave_s, self._in_grace is True)
 
     def records(self) -> list[AgentRecord]:
@@ -135,13 +152,43 @@ class StepWatch:
         And when they are asked to stop, ask why: Slurm forgets a preemption as soon as it has requeued the job.
         """
         records = self.records()
-        if self._in_grace is None and any(record.stop_reason == "TERMINATION" for record in records):
-            self._in_grace = self.preempting()
+        self._ask_why(records)
+        self._listen()
         for record in records:
             # A rank that crashes while it leaves keeps torchrun elsewhere waiting for minutes (its exit barrier).
             crashed_leaving = record.outcome is Outcome.FINISHED and bool(record.command_code)
             if record.outcome in _BAD or crashed_leaving:
                 self._order(StopReason.PEER_FAILED, f"node agent {record.node_id} on {record.host} failed", None)
+
+    def _listen(self) -> None:
+        """Whoever was killed can't say so: srun waits for the others, and they may wait for it."""
+        beats = beats_of(self.run, self.attempt)
+        for silent in self._pulse.silent(beats, self.clock.monotonic_s()):
+            because = f"node agent {silent} has not been heard for {self._pulse.after_s:.0f} s"
+            if StopReason.PEER_FAILED.name not in self._ordered:
+                self.say(because)
+            # As long as a preemption: if it lives all the same, everybody saves and nothing is lost.
+            self._order(StopReason.PEER_FAILED, because, self.after_preemption_s or self.kill_wait_s)
+
+    def _ask_why(self, records: Sequence[AgentRecord]) -> None:
+        """Beside the loop: a controller may take half a minute, and the next signal can't wait for that."""
+        reasons = {record.stop_reason for record in records} & {"TERMINATION", "WARNING"}
+        new = {reason for reason in reasons if reason is not None} - self._asked_why
+        if new and not self._in_grace and not self._why.under_way:
+            self._asked_why |= new
+            self._asked_why_s = self.clock.monotonic_s()
+            self._why.ask(self.preempting)
+        self._hear_why(0.0)
+
+    def _hear_why(self, seconds: float) -> None:
+        answer = self._why.answer(seconds=seconds)
+        if answer is None or isinstance(answer, SlurmError):
+            return
+        self._in_grace = answer
+        if answer and self.after_preemption_s is not None and self._asked_why == {"WARNING"}:
+            since_s = self.clock.monotonic_s() - self._asked_why_s + LOOK_AT_RECORDS_S
+            seconds = max(1.0, self.after_preemption_s - since_s)
+            self._order(StopReason.TERMINATION, "the warning was a preemption's", seconds)
 
     def _wait_for_agents(self, notices: Notices, child: subprocess.Popen[bytes]) -> None:
         """srun may be killed while its agents still save: what they are about to write is evidence worth a wait."""

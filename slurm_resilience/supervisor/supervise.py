@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.durable_file import make_directory_durably
-from slurm_resilience.errors import EXIT_FINISHED, ConfigurationError, ManifestUnavailable, SlurmError
+from slurm_resilience.errors import EXIT_FINISHED, ConfigurationError, ManifestUnavailable
 from slurm_resilience.launch.plan import write_plan
 from slurm_resilience.manifest.attempt import begin_attempt, release
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
-from slurm_resilience.manifest.records import Cause, RunId
+from slurm_resilience.manifest.records import RunId
 from slurm_resilience.manifest.run_directory import RunDirectory
-from slurm_resilience.requeue.decision import Finish, Restart, Way
+from slurm_resilience.requeue.decision import Finish, Restart
 from slurm_resilience.signals.ladder import LAST_WORDS_S, Ladder
 from slurm_resilience.slurm.client import SlurmClient
 from slurm_resilience.slurm.facts import JobFacts
-from slurm_resilience.supervisor.ending import Ending, Seen
+from slurm_resilience.supervisor.beside import Beside
+from slurm_resilience.supervisor.continuity import Continuity
+from slurm_resilience.supervisor.ending import Seen
 from slurm_resilience.supervisor.notices import Notices
-from slurm_resilience.supervisor.ownership import liveness_by_slurm
+from slurm_resilience.supervisor.output import Output
 from slurm_resilience.supervisor.past import Past, leave
-from slurm_resilience.supervisor.preparation import Granted, Prepared, ask_what_is_granted, make_ladder, prepare
+from slurm_resilience.supervisor.preparation import (
+    Granted,
+    Prepared,
+    ask_what_is_granted,
+    make_ladder,
+    prepare,
+)
 from slurm_resilience.supervisor.request import Request
 from slurm_resilience.supervisor.step import StepEnd, StepWatch
 from slurm_resilience.supervisor.surroundings import (
@@ -39,8 +44,10 @@ from slurm_resilience.supervisor.surroundings import (
     choose_mode,
     choose_shape,
     default_run_directory,
-    way_on,
+    refuse_chain_elsewhere,
 )
+from slurm_resilience.supervisor.voice import say
+from slurm_resilience.supervisor.witnesses import telling_lines
 
 if TYPE_CHECKING:  # loaded where it is asked for
     from slurm_resilience.supervisor.publisher import Publisher
@@ -48,17 +55,6 @@ if TYPE_CHECKING:  # loaded where it is asked for
 ASK_SLURM_S = 1800.0
 """How long the end of an attempt waits for a controller that doesn't answer, where nobody is about to kill us."""
 PAUSE_BEFORE_RESTART_S = 1.0
-
-
-def say(text: str) -> None:
-    """One line for the job's output. The pipe may be gone: that must not end us."""
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"srun-resilient: {text}\n")
-        sys.stderr.flush()
-
-
-def _nothing() -> None:
-    """Beside a step where nothing was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +81,20 @@ class Supervisor:
                 self._publish_what_is_left(chain)
                 return EXIT_FINISHED
         run_id = journal.create(self.run.path.name)
-        publisher = self._publisher()
+        publisher, continuity = self._publisher(), self._continuity(journal)
         with Notices() as notices:
             heard: list[signal.Signals] | None = None
             while True:
                 granted = self._ask()
-                past = self._attempt(journal, run_id, granted, notices, heard, publisher)
+                if heard is None and (code := continuity.turned_away(granted)) is not None:
+                    return code
+                past = self._attempt(continuity, run_id, granted, notices, heard, publisher)
                 decision = past.conclusion.decision
                 if not isinstance(decision, Restart):
                     code = leave(past, granted.requeue_exit, self.say)
                     if publisher is not None:
-                        ends_s = granted.times.end_s
-                        publisher.end(past.number, decision, notices, job_ends_s=ends_s, must_leave_s=past.must_leave_s)
+                        must_leave_s, ends_s = past.must_leave_s, past.job_ends_s
+                        publisher.end(past.number, decision, notices, job_ends_s=ends_s, must_leave_s=must_leave_s)
                     return code
                 self.say(f"attempt {past.number} ended: {past.conclusion.because}; starting again in place")
                 # Who interrupts us between two attempts means the run: the next one is told.
@@ -109,19 +107,20 @@ class Supervisor:
         granted = self._ask()
         ladder = make_ladder(granted, chain, self.request)
         number = chain.newest_attempt.number + 1 if chain is not None and chain.newest_attempt is not None else 1
-        prepared = self._prepare(number, RunId("dry-run"), granted, ladder)
+        prepared = self._prepare(number, RunId("dry-run"), granted, ladder, self.environment)
         publisher = self._publisher()
         return [
             shlex.join(prepared.argv),
             f"run directory: {self.run.path}, attempt {number}, mode {self.mode.value}",
             f"each node agent runs: {prepared.plan.kind.value} {shlex.join(prepared.plan.argv)}",
             *([] if publisher is None else [f"checkpoints are published by: {publisher}"]),
+            *self._continuity(journal).description(),
             *(f"{rung.name:>28}  {rung.seconds:8.1f} s  {rung.source}" for rung in ladder.rungs),
             *(f"warning: {sentence}" for sentence in ladder.inversions),
         ]
 
     def _ask(self) -> Granted:
-        return ask_what_is_granted(self.slurm, self.facts, self.request, self.clock.now_s(), self.say)
+        return ask_what_is_granted(self.slurm, self.facts, self.request, self.clock.now_s(), self.say, self.environment)
 
     def _publisher(self) -> Publisher | None:
         if self.request.publish is None:
@@ -141,7 +140,7 @@ class Supervisor:
 
     def _attempt(
         self,
-        journal: Journal,
+        continuity: Continuity,
         run_id: RunId,
         granted: Granted,
         notices: Notices,
@@ -149,6 +148,7 @@ class Supervisor:
         publisher: Publisher | None,
     ) -> Past:
         """`heard`: what came since the attempt before; None where this is our first."""
+        journal, output = continuity.journal, Output.of_this_process()
         number = begin_attempt(
             self.run,
             mode=self.mode.value,
@@ -157,32 +157,38 @@ class Supervisor:
             restart_count=self.facts.restart_count if self.facts is not None else None,
             cluster=granted.cluster,
             nodes=self.facts.nodes if self.facts is not None else None,
-            liveness_by_slurm=lambda owner: liveness_by_slurm(
-                self.slurm, owner, granted.cluster, self.request.take_over
-            ),
+            liveness_by_slurm=continuity.liveness(granted.cluster),
             clock=self.clock,
             journal=journal,
         )
-        may_requeue = self._may_requeue(granted)
-        self._ending(journal, may_requeue, 0.0).tell_past(number)
+        may_requeue = continuity.may_requeue(granted)
+        continuity.warn(granted)
+        continuity.ending(may_requeue, 0.0).tell_past(number)
         chain = Chain.of(journal.read())
         ladder = make_ladder(granted, chain, self.request)
         for sentence in ladder.inversions:
             self.say(f"warning: {sentence}")
-        prepared = self._prepare(number, run_id, granted, ladder)
+        environment = continuity.environment_of_training(chain, granted)
+        prepared = self._prepare(number, run_id, granted, ladder, environment)
         self._write_plan(number, prepared, forget_stop=heard is None)
         since = f"step {chain.next_step}" if chain.ever_had_checkpoint else "the beginning"
         self.say(f"attempt {number} of run {self.run.path} ({self.mode.value}), from {since}")
+        beside = Beside(
+            number, publisher, continuity.watch(), continuity.time_watch(number, chain, granted), self.clock
+        )
+        beside.begin()
         if granted.record is not None and granted.record.preempted_s is not None:
             end = StepEnd(None, (), None, in_grace=True)  # a step that starts in the grace is never told of it
         else:
-            beside = partial(publisher.tend, number) if publisher is not None else _nothing
-            end = self._watch(number, prepared, granted, beside).watch(notices, heard or ())
-        seen = Seen(end.code, end.signals, False, prepared.plan.tasks, granted.times.end_s, end.in_grace)
-        conclusion = self._ending(journal, may_requeue, self._give_up_s(end)).conclude(number, seen)
+            end = self._watch(number, prepared, granted, beside.tend, continuity.preempting).watch(notices, heard or ())
+        beside.settle(self._give_up_s(end))
+        ends_s = beside.job_ends_s(granted.times.end_s)
+        lines = telling_lines(output.path, output.since_byte) if output is not None else ()
+        seen = Seen(end.code, end.signals, False, prepared.plan.tasks, ends_s, end.in_grace, log_lines=lines)
+        conclusion = continuity.ending(may_requeue, self._give_up_s(end)).conclude(number, seen)
         release(self.run, number, journal=journal)
-        way = way_on(self.mode, conclusion.cause, may_requeue=may_requeue)
-        return Past(number, conclusion, end.code, way, end.must_leave_s)
+        way = continuity.way(conclusion.cause, may_requeue=may_requeue)
+        return Past(number, conclusion, end.code, way, end.must_leave_s, ends_s)
 
     def _write_plan(self, number: int, prepared: Prepared, *, forget_stop: bool) -> None:
         try:
@@ -194,7 +200,14 @@ class Supervisor:
             why = error.strerror or str(error)
             raise ManifestUnavailable(f"attempt {number} of run {self.run.path} can't be prepared: {why}") from error
 
-    def _watch(self, number: int, prepared: Prepared, granted: Granted, beside: Callable[[], None]) -> StepWatch:
+    def _watch(
+        self,
+        number: int,
+        prepared: Prepared,
+        granted: Granted,
+        beside: Callable[[], None],
+        preempting: Callable[[], bool],
+    ) -> StepWatch:
         return StepWatch(
             self.run,
             number,
@@ -205,39 +218,23 @@ class Supervisor:
             self.mode in (Mode.LOCAL, Mode.LOGIN),
             signal.SIGKILL if self.mode is Mode.LOCAL else signal.SIGTERM,
             self.say,
-            self._preempting,
+            preempting,
             beside,
+            prepared.plan.times.after_termination_s,
         )
-
-    def _preempting(self) -> bool:
-        if self.slurm is None or self.facts is None:
-            return False
-        try:
-            record = self.slurm.job(self.facts.job)
-        except SlurmError:
-            return False
-        return record is not None and record.preempted_s is not None
-
-    def _ending(self, journal: Journal, may_requeue: bool, give_up_s: float) -> Ending:
-        def way(cause: Cause) -> Way:
-            return way_on(self.mode, cause, may_requeue=may_requeue)
-
-        return Ending(self.run, journal, self.slurm, self.clock, self.request.limits, way, self.say, give_up_s)
 
     def _give_up_s(self, end: StepEnd) -> float:
         if end.must_leave_s is not None:
             return end.must_leave_s - LAST_WORDS_S / 3
         return self.clock.monotonic_s() + ASK_SLURM_S
 
-    def _may_requeue(self, granted: Granted) -> bool:
-        if self.mode is not Mode.BATCH or not self.request.requeue:
-            return False
-        if granted.record is not None and not granted.record.requeue:
-            self.say("warning: this job was submitted with --no-requeue: whatever ends it, Slurm won't start it again")
-            return False
-        return True
+    def _continuity(self, journal: Journal) -> Continuity:
+        request, facts, slurm = self.request, self.facts, self.slurm
+        return Continuity(self.run, journal, request, self.mode, facts, slurm, self.clock, self.environment, self.say)
 
-    def _prepare(self, number: int, run_id: RunId, granted: Granted, ladder: Ladder) -> Prepared:
+    def _prepare(
+        self, number: int, run_id: RunId, granted: Granted, ladder: Ladder, environment: Mapping[str, str]
+    ) -> Prepared:
         return prepare(
             self.request,
             self.mode,
@@ -248,7 +245,7 @@ class Supervisor:
             run_id=run_id,
             attempt=number,
             plan_path=self.run.plan(number),
-            environment=self.environment,
+            environment=environment,
             can_requeue=self.mode is Mode.BATCH and self.request.requeue,
         )
 
@@ -274,6 +271,7 @@ def supervisor_for(
 ) -> Supervisor:
     """Where we are decides what we may ask. Raises ConfigurationError."""
     mode = choose_mode(request, facts, srun_found=shutil.which("srun") is not None)
+    refuse_chain_elsewhere(request, mode)
     local = mode is Mode.LOCAL
     shape = choose_shape(request, None if local else facts, mode)  # a mistake in it is told before a run begins
     folder = request.run_dir or default_run_directory(request, None if local else facts, working_directory)

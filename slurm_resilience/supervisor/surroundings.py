@@ -11,7 +11,7 @@ from slurm_resilience.launch.plan import CommandKind
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.requeue.decision import Way
 from slurm_resilience.slurm.facts import JobFacts
-from slurm_resilience.supervisor.request import Request
+from slurm_resilience.supervisor.request import ContinueBy, Request
 
 _NAMELESS = frozenset({"", "wrap", "interactive", "bash", "sh", "zsh", "sbatch", "python", "python3"})
 """Job names that Slurm gives to whatever has none: they don't tell one run from another."""
@@ -41,10 +41,24 @@ def choose_mode(request: Request, facts: JobFacts | None, *, srun_found: bool) -
     return Mode.LOCAL
 
 
-def way_on(mode: Mode, cause: Cause, *, may_requeue: bool) -> Way:
+def refuse_chain_elsewhere(request: Request, mode: Mode) -> None:
+    """Raises ConfigurationError where a run can't go on by a successor's job, or is not to."""
+    if request.continue_by is not ContinueBy.CHAIN:
+        return
+    if mode is not Mode.BATCH:
+        raise ConfigurationError(
+            "--continue=chain queues the batch script again, and this is none: put the line into a script for sbatch"
+        )
+    if not request.requeue:
+        raise ConfigurationError("--continue=chain and --no-requeue contradict each other")
+
+
+def way_on(mode: Mode, cause: Cause, *, may_requeue: bool, chain: bool = False) -> Way:
     """How another attempt could follow. A signal to a supervisor that isn't Slurm's is a person's word."""
     match mode:
         case Mode.BATCH:
+            if chain:
+                return Way.CHAIN
             return Way.REQUEUE if may_requeue else Way.NONE
         case Mode.LOCAL:
             return Way.NONE if cause in (Cause.PREEMPTED, Cause.TIME_LIMIT, Cause.WARNED) else Way.IN_PLACE

@@ -1,15 +1,42 @@
-"""Who can say how an attempt ended: the node agents by their records, the ranks by their exceptions."""
+"""Who can say how an attempt ended: agents by their records, tasks by their exit notes, ranks by their exceptions."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from slurm_resilience.errors import ManifestUnsupported
 from slurm_resilience.launch.host_list import expand
-from slurm_resilience.manifest.agent_record import AgentRecord, read_agent_record
+from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, read_agent_record
 from slurm_resilience.manifest.chain import Attempt
 from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.supervisor.pulse import Beat
+from slurm_resilience.triage import exit_notes
+from slurm_resilience.triage.exit_notes import ExitNote
+from slurm_resilience.triage.patterns import pattern_of
+
+WORDS = 300
+"""Of a rank's last words, and of a line of the output: so many characters are kept."""
+OUTPUT_BYTES = 1 << 20
+"""Of the end of an attempt's output that is looked through."""
+OUTPUT_LINES = 10
+"""Of the first and of the last that are known: the first has the root, and the last Slurm's word."""
+_TRACEBACK = "Traceback (most recent call last):"
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?::|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """The exception that ended a rank."""
+
+    rank: int
+    text: str
+    """`rank-00003: ValueError: bad`."""
+    time_s: float
+    """When it was written, since the epoch, by the clock of the file system."""
 
 
 def agent_records(run: RunDirectory, attempt: int, say: Callable[[str], None]) -> list[AgentRecord]:
@@ -26,14 +53,79 @@ def agent_records(run: RunDirectory, attempt: int, say: Callable[[str], None]) -
     return found
 
 
-def rank_errors(run: RunDirectory, attempt: int) -> tuple[str, ...]:
-    """The last line of each rank's exception, oldest first: the first one to fall is most likely the root."""
-    found: list[tuple[float, str]] = []
+def beats_of(run: RunDirectory, attempt: int) -> dict[int, Beat]:
+    """The signs of life of the agents whose records can be read, by node id (or task number)."""
+    found: dict[int, Beat] = {}
+    for path in run.agent_records(attempt):
+        with contextlib.suppress(OSError, ManifestUnsupported):
+            record = read_agent_record(path)  # opening it asks the file server anew for what `stat` says next
+            status = path.stat()
+            if record is not None:
+                version = (status.st_ino, status.st_mtime_ns)
+                found[record.node_id] = Beat(version, record.outcome is Outcome.RUNNING)
+    return found
+
+
+def last_words(run: RunDirectory, attempt: int) -> tuple[LastWords, ...]:
+    """Each rank's exception, oldest first: the first one to fall is most likely the root."""
+    found: list[LastWords] = []
     for path in run.attempt(attempt).glob("error-rank-*.txt"):
+        rank = path.stem.removeprefix("error-rank-")
+        if not rank.isdigit():
+            continue
         with contextlib.suppress(OSError):  # one witness less
-            lines = path.read_text(errors="replace").strip().splitlines() or ["no words"]
-            found.append((path.stat().st_mtime, f"{path.stem.removeprefix('error-')}: {lines[-1][:300]}"))
-    return tuple(words for _, words in sorted(found))
+            text, time_s = path.read_text(errors="replace"), path.stat().st_mtime
+            found.append(LastWords(int(rank), f"rank-{rank}: {exception_line(text)}", time_s))
+    return tuple(sorted(found, key=lambda words: (words.time_s, words.rank)))
+
+
+def rank_errors(run: RunDirectory, attempt: int) -> tuple[str, ...]:
+    """The texts of `last_words`."""
+    return tuple(words.text for words in last_words(run, attempt))
+
+
+def exception_line(traceback: str) -> str:
+    """The line that names the exception, with the last one of its message where that has several.
+
+    Of a chain of exceptions the last counts: it is the one that nobody caught.
+    """
+    lines = traceback.strip().splitlines()
+    if not lines:
+        return "no words"
+    starts = [at for at, line in enumerate(lines) if line.strip() == _TRACEBACK]
+    block = lines[starts[-1] + 1 :] if starts else []
+    named = next((line for line in block if _EXCEPTION.match(line)), lines[-1])
+    last = lines[-1].strip()
+    return named[:WORDS] if last == named.strip() else f"{named[: WORDS // 2]} … {last[: WORDS // 2]}"
+
+
+def task_ends(run: RunDirectory, attempt: Attempt, say: Callable[[str], None]) -> tuple[ExitNote, ...]:
+    """The exit notes of the attempt, the oldest first; none where no plugin writes them."""
+    folder = run.attempt(attempt.number) / exit_notes.FOLDER
+    return exit_notes.read_exit_notes(folder, attempt.started.restart_count or 0, say)
+
+
+def telling_lines(output: Path, since_byte: int) -> tuple[str, ...]:
+    """The lines of an output that some pattern knows, in their order; none where it can't be read.
+
+    `since_byte`: its length when the attempt began; what lies before that is of the attempts before.
+    """
+    try:
+        with output.open("rb") as file:
+            end = file.seek(0, 2)
+            begin = max(since_byte if since_byte <= end else 0, end - OUTPUT_BYTES)
+            file.seek(begin)
+            text = file.read(end - begin).decode(errors="replace")
+    except OSError:
+        return ()
+    known = list(dict.fromkeys(line.strip()[:WORDS] for line in text.splitlines() if pattern_of(line) is not None))
+    return tuple(known if len(known) <= 2 * OUTPUT_LINES else known[:OUTPUT_LINES] + known[-OUTPUT_LINES:])
+
+
+def saves_refused(attempt: Attempt) -> tuple[str, ...]:
+    """Why saves failed that no later commit made good, in their order."""
+    newest = max((committed.step for committed in attempt.checkpoints), default=-1)
+    return tuple(failed.why for failed in attempt.saves_failed if failed.step > newest)
 
 
 def unheard(attempt: Attempt, agents: Sequence[AgentRecord], expected: int) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from slurm_resilience.errors import (
     CheckpointUnsupported,
     NothingToResume,
 )
-from slurm_resilience.manifest.chain import Chain
+from slurm_resilience.manifest.chain import Chain, CheckpointState
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import AttemptResumed, CheckpointCommitted, CheckpointId
 from slurm_resilience.manifest.records import CheckpointDamaged as DamagedRecord
@@ -45,6 +45,7 @@ class _Offer:
     loadable: tuple[CheckpointCommitted, ...]
     had_checkpoint: bool
     finished: bool
+    quarantined: tuple[CheckpointId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,12 @@ class Resumption:
                 return Resumed(committed.checkpoint, committed.step, state, offer.finished)
         spoilt = any(self._ranks.all_gather(self._loading.spoilt))
         if offer.had_checkpoint and (spoilt or not self._from_scratch):
+            aside = ", ".join(offer.quarantined)
+            release = f"release one that is in quarantine ({aside}), " if aside else ""
             raise NothingToResume(
                 f"run {self._journal.run.path} has had checkpoints and none of them can be loaded: look at them with "
-                "`slurm-resilience verify`, or set SLURM_RESILIENCE_FROM_SCRATCH=yes to start again at step 0"
+                f"`slurm-resilience checkpoints verify`, {release}or set SLURM_RESILIENCE_FROM_SCRATCH=yes to start "
+                "again at step 0"
             )
         self._note(None, 0)
         return None
@@ -101,7 +105,13 @@ class Resumption:
     def _offer(self) -> _Offer:
         chain = Chain.of(self._journal.read())
         loadable = tuple(checkpoint.committed for checkpoint in chain.loadable())
-        return _Offer(loadable, chain.ever_had_checkpoint, chain.finished)
+        aside = [each for each in chain.checkpoints if each.state is CheckpointState.QUARANTINED]
+        for each in aside:
+            name, step = each.committed.checkpoint, each.committed.step
+            if not loadable or step >= loadable[0].step:
+                sys.stderr.write(f"slurm-resilience: {name} is in quarantine and not loaded: {each.why}\n")
+        names = tuple(each.committed.checkpoint for each in aside)
+        return _Offer(loadable, chain.ever_had_checkpoint, chain.finished, names)
 
     def _adopt(self) -> None:
         """What an earlier attempt had written whole and didn't live to commit."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from slurm_resilience.command import Completed, run
 from slurm_resilience.errors import CommandTimedOut
-from slurm_resilience.slurm.client import JobRef
+from slurm_resilience.slurm.client import JobRef, Submission
 from slurm_resilience.slurm.command_line import CommandLineSlurm
-from tests.contract.slurm_scene import T
+from tests.contract.slurm_scene import SCRIPT, T
 
 
 @dataclass
@@ -19,13 +19,16 @@ class Recording:
     """What was asked and answered while one promise was kept, and which jobs the scene had made for it."""
 
     kill_wait_s: int
+    node_names: tuple[str, ...]
     jobs: list[str] = field(default_factory=list)
     asked: list[dict[str, object]] = field(default_factory=list)
 
-    def run(self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None) -> Completed:
+    def run(
+        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, **more: str
+    ) -> Completed:
         """A runner that asks the real command, and keeps what it said."""
         try:
-            done = run(argv, timeout_s=timeout_s, env=env)
+            done = run(argv, timeout_s=timeout_s, env=env, **more)
         except CommandTimedOut as error:
             self.asked.append({"argv": list(argv), "timed_out": str(error)})
             raise
@@ -33,7 +36,7 @@ class Recording:
         return done
 
     def write(self, path: Path) -> None:
-        value = {"kill_wait_s": self.kill_wait_s, "jobs": self.jobs, "asked": self.asked}
+        value = {"kill_wait_s": self.kill_wait_s, "node_names": self.node_names, "jobs": self.jobs, "asked": self.asked}
         path.write_text(json.dumps(value, indent=1) + "\n")
 
 
@@ -43,11 +46,12 @@ class ReplayedScene:
     def __init__(self, path: Path) -> None:
         recorded = json.loads(path.read_text())
         self.kill_wait_s: int = recorded["kill_wait_s"]
+        self.node_names: tuple[str, ...] = tuple(recorded["node_names"])
         self.client = CommandLineSlurm(environment={}, runner=self._answer)
         self._jobs: list[str] = recorded["jobs"]
         self._asked: list[dict[str, object]] = recorded["asked"]
 
-    def _answer(self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]) -> Completed:
+    def _answer(self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str], **more: str) -> Completed:
         answer = self._asked.pop(0)
         assert list(argv) == answer["argv"], "another question than the one that was recorded: record again"
         if "timed_out" in answer:
@@ -60,6 +64,9 @@ class ReplayedScene:
         return JobRef(self._jobs.pop(0))
 
     def running(self, *, name: str = "plain", requeue: bool = True) -> JobRef:
+        return self._next()
+
+    def listening(self) -> JobRef:
         return self._next()
 
     def array(self) -> tuple[JobRef, JobRef]:
@@ -86,8 +93,26 @@ class ReplayedScene:
     def unknown(self) -> JobRef:
         return self._next()
 
-    def settled(self, job: JobRef) -> None:
+    def submission(self, *options: str, script: str = SCRIPT) -> Submission:
+        return submission(options, script, {})
+
+    def started(self, job: JobRef) -> None:
         """It was waited for when it was recorded."""
 
-    def while_silent(self, ask: Callable[[], T]) -> T:
+    def over(self, job: JobRef) -> None:
+        """As `started`."""
+
+    def settled(self, job: JobRef) -> None:
+        """As `started`."""
+
+    def while_drained(self, node: str, reason: str, ask: Callable[[], T]) -> T:
         return ask()
+
+    def while_silent(self, ask: Callable[[], T], *, hasty: bool = False) -> T:
+        return ask()
+
+
+def submission(options: Sequence[str], script: str, environment: Mapping[str, str]) -> Submission:
+    """What can be queued on any cluster, told with the same words when it is recorded and when it is replayed."""
+    place = ("--partition=low", "--chdir=/tmp", "--output=/dev/null", "--job-name=queued")
+    return Submission(script, (*place, *options), environment)

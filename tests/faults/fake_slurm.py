@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from ClusterShell.NodeSet import NodeSet
+
 from slurm_resilience.errors import SlurmRejected, SlurmUnavailable
 from slurm_resilience.slurm.client import (
     JobRecord,
@@ -30,7 +32,10 @@ CONFIGURATION = SlurmConfiguration(
     over_time_limit_s=0,
     requeue_exit=(),
     max_batch_requeue=None,
+    preempt_type="preempt/partition_prio",
 )
+
+_NOT_ASKED_AGAIN = ("--array", "--begin", "--dependency", "--exclude", "--hold")
 
 
 def running(job: str = "7", **changed: object) -> JobRecord:
@@ -103,7 +108,8 @@ class FakeSlurm:
 
     def nodes(self, names: str) -> tuple[NodeRecord, ...]:
         self._answer()
-        return tuple(self.node_records.values())
+        asked = NodeSet(names)
+        return tuple(record for name, record in self.node_records.items() if name in asked)
 
     def answers(self) -> bool:
         return self.silent_for == 0
@@ -118,7 +124,7 @@ class FakeSlurm:
             raise SlurmRejected(f"Job is pending execution for job {job}")
         if not record.requeue:
             raise SlurmRejected("Requested operation is presently disabled")
-        # What runs is ended first: until then it is listed as completing, with no base state.
+        # What runs is ended first: until then it is listed as completing, with no base state. How it ended stays.
         runs = record.state is JobState.RUNNING or record.completing
         state = JobState.UNKNOWN if runs else JobState.PENDING
         self.jobs[job] = replace(
@@ -132,24 +138,35 @@ class FakeSlurm:
 
     def requeue_hold(self, job: JobRef) -> None:
         self.requeue(job)
-        record = self.jobs[job]
-        self.jobs[job] = replace(record, state=JobState.PENDING, completing=False, held=True, reason="JobHeldUser")
+        self.jobs[job] = replace(self.jobs[job], held=True, reason="job requeued in held state")
 
     def cancel(self, job: JobRef) -> None:
+        """Nothing is said of a job that is over, or that nobody knows."""
         self._answer()
-        record = self._known(job)
-        if record.state in (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED):
-            self.jobs[job] = replace(record, state=JobState.CANCELLED, held=False, exit_signal=15)
+        record = self.jobs.get(job)
+        if record is None:
+            return
+        if record.state in (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED) or record.completing:
+            number = 0 if record.state is JobState.PENDING else 15
+            self.jobs[job] = replace(record, state=JobState.CANCELLED, completing=False, held=False, exit_signal=number)
             self.cancelled.append(job)
+        array, _, task = job.partition("_")
+        if task and record.state is JobState.PENDING:  # an element that never started is listed as the array it was in
+            self.jobs[JobRef(array)] = replace(self.jobs.pop(job), job=JobRef(array))
 
     def signal(self, job: JobRef, name: str, *, to: str) -> None:
         self._answer()
-        if self._known(job).state is not JobState.RUNNING:
-            raise SlurmRejected(f"Job/step already completing or completed for job {job}")
+        record = self._known(job)
+        if record.state is not JobState.RUNNING:
+            raise SlurmRejected(f"job {job} runs no step that a signal could be sent to: it is {record.state.value}")
+        if to not in ("steps", "batch") and not to.isdigit():
+            raise ValueError(f"a signal goes to steps, to batch or to the number of a step, not to {to!r}")
         self.signalled.append((job, name, to))
 
     def exclude_nodes(self, job: JobRef, nodes: Collection[str]) -> None:
         self._pending(job)
+        if self.node_records and not set(nodes) <= set(self.node_records):
+            raise SlurmRejected(f"Invalid node name specified for job {job}")
         self.excluded[job] = self.excluded.get(job, frozenset()) | frozenset(nodes)
 
     def start_now(self, job: JobRef) -> None:
@@ -157,6 +174,20 @@ class FakeSlurm:
         self.started_now.append(job)
         if record.reason == "BeginTime":
             self.jobs[job] = replace(record, reason="None")
+
+    def start(self, job: JobRef) -> None:
+        """Nobody's verb: the scheduler lets a pending job run."""
+        record = self.jobs[job]
+        assert record.state is JobState.PENDING
+        assert not record.held
+        assert not record.dependency
+        self.jobs[job] = running(
+            job,
+            restarts=record.restarts,
+            requeue=record.requeue,
+            comment=record.comment,
+            partition=record.partition,
+        )
 
     def depend_on(self, job: JobRef, dependency: str) -> None:
         record = self._pending(job)
@@ -176,19 +207,36 @@ class FakeSlurm:
     def asked_for(self, job: JobRef) -> tuple[str, ...]:
         self._answer()
         record = self._known(job)
-        comment = (f"--comment={record.comment}",) if record.comment else ()
-        return (f"--partition={record.partition}", "--nodes=2", *comment)
+        if job in self.submitted:
+            by_name = {option.partition("=")[0]: option for option in self.submitted[job].options}
+            given = tuple(option for name, option in by_name.items() if name not in _NOT_ASKED_AGAIN)
+        else:
+            comment = (f"--comment={record.comment}",) if record.comment else ()
+            given = (f"--partition={record.partition}", "--nodes=2", *comment)
+        excluded = self._excluded(job)
+        return (*given, f"--exclude={NodeSet.fromlist(sorted(excluded))}") if excluded else given
+
+    def _excluded(self, job: JobRef) -> frozenset[str]:
+        submission = self.submitted.get(job)
+        lists = [] if submission is None else [o for o in submission.options if o.startswith("--exclude=")]
+        at_first = frozenset(NodeSet(lists[-1].partition("=")[2])) if lists else frozenset()
+        return self.excluded.get(job, frozenset()) | at_first
 
     def submit(self, submission: Submission) -> JobRef:
         self._answer()
         options = dict(option.removeprefix("--").partition("=")[::2] for option in submission.options)
+        partition = options.get("partition", "low")
+        if partition not in ("low", "high"):
+            raise SlurmRejected("Batch job submission failed: Invalid partition name specified")
         number = str(next(self._numbers))
         job = JobRef(f"{number}_{options['array']}" if "array" in options else number)
         dependency = options.get("dependency", "")
         self.jobs[job] = running(
             job,
             state=JobState.PENDING,
-            reason="Dependency" if dependency else "Priority",
+            held="hold" in options,
+            reason="Dependency" if dependency else "JobHeldUser" if "hold" in options else "Priority",
+            partition=partition,
             nodes="",
             batch_host="",
             start_s=None,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,19 +16,22 @@ from slurm_resilience.manifest.attempt import begin_attempt
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.journal import Journal, Writer
 from slurm_resilience.manifest.records import (
+    AttemptEnded,
     AttemptResumed,
     Cause,
     CheckpointCommitted,
+    CheckpointQuarantined,
+    DecisionCarriedOut,
     SaveReason,
     TrainingFinished,
     checkpoint_id,
 )
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
-from slurm_resilience.requeue.decision import Way
+from slurm_resilience.requeue.decision import Hold, Way
 from slurm_resilience.requeue.limits import Limits
-from slurm_resilience.slurm.client import JobState
-from slurm_resilience.supervisor.ending import Ending, NotDone, Seen
+from slurm_resilience.slurm.client import JobState, PastLife
+from slurm_resilience.supervisor.ending import Conclusion, Ending, NotDone, Seen
 from tests.faults.fake_slurm import FakeClock, FakeSlurm, running
 
 SEEN = Seen(75, (), False, 2, None)
@@ -239,6 +244,59 @@ def test_the_node_that_left_no_record_is_named(world: World) -> None:
     ended = world.attempt().ended
     assert ended is not None
     assert "1 of 2 node agents left no record: n2" in ended.evidence
+
+
+def crash(world: World, restart: int, words: str = "ValueError: loss is nan at step 21") -> Conclusion:
+    """An attempt that loads step 20 and dies of it."""
+    world.begin(restart_count=restart)
+    world.journal.append(AttemptResumed(world.number, checkpoint_id(20, 1), 20, 2))
+    world.agents(Outcome.FAILED, None, step=21)
+    world.run.rank_error(world.number, 0).write_text(f"Traceback (most recent call last):\n{words}\n")
+    world.slurm.jobs["7"] = running(restarts=restart)
+    return world.ending().conclude(world.number, Seen(1, (), False, 2, None))
+
+
+def test_a_checkpoint_that_kills_its_readers_twice_is_put_aside_in_the_same_write_as_the_end(world: World) -> None:
+    world.begin()
+    world.commit(10)
+    world.commit(20)
+    world.agents(Outcome.STOPPED, "TERMINATION", step=20)
+    world.ending().conclude(world.number, SEEN)
+    assert crash(world, 1).carried_out
+    before = len(world.journal.read())
+    assert "goes back to step 10" in crash(world, 2).decision.reason
+    kinds = [type(line.record) for line in world.journal.read()[before + 2 :]]
+    assert kinds == [CheckpointQuarantined, AttemptEnded, DecisionCarriedOut]
+    assert Chain.of(world.journal.read()).next_step == 10
+
+
+def test_what_slurm_has_queued_again_although_the_run_is_given_up_is_kept_from_starting(world: World) -> None:
+    conclusions: list[Conclusion] = []
+    for restart in range(2):
+        world.begin(restart_count=restart)
+        world.journal.append(AttemptResumed(world.number, None, 0, 2))
+        world.agents(Outcome.FAILED, None, step=3)
+        world.run.rank_error(world.number, 0).write_text("Traceback (most recent call last):\nValueError: bad\n")
+        world.slurm.jobs["7"] = running(state=JobState.PENDING, restarts=restart + 1)
+        conclusions.append(world.ending().conclude(world.number, Seen(1, (), False, 2, None)))
+    assert isinstance(conclusions[-1].decision, Hold)
+    assert conclusions[-1].carried_out
+    assert world.slurm.cancelled == ["7"]
+    ended = world.attempt().ended
+    assert ended is not None
+    assert ended.decision == "hold"
+    assert ended.signature is not None
+    assert any("requeued" in words for words in ended.outranked)
+
+
+def test_an_admins_cancellation_is_told_from_the_users_where_there_is_accounting(world: World) -> None:
+    world.begin()
+    world.slurm.configured = replace(world.slurm.configured, accounting=True)
+    world.slurm.jobs["7"] = running(state=JobState.CANCELLED)
+    somebody = os.getuid() + 1
+    life = PastLife(JobState.CANCELLED, somebody, 0, 15, 0.0, 100.0, "n[1-2]", "None")
+    world.slurm.accounting = {"7": (life,)}
+    assert world.ending().conclude(world.number, Seen(None, (), True, 2, None)).cause is Cause.CANCELLED_BY_ADMIN
 
 
 def test_a_refusal_is_said_with_what_to_do(world: World) -> None:

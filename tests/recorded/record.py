@@ -97,7 +97,10 @@ class Situation:
     """Commands once it has ended."""
 
 
-PREEMPT = ("sbatch", "-p", "high", "-w", "{node}", "-N1", "--exclusive", "-J", "preemptor", "-o", "/dev/null", "--wrap", "sleep 1")
+PREEMPT = (
+    *("sbatch", "-p", "high", "-w", "{node}", "-N1", "--exclusive", "-J", "preemptor"),
+    *("-o", "/dev/null", "--wrap", "sleep 1"),
+)
 REQUEUE = ("scontrol", "requeue", "{id}")
 CANCEL = ("scancel", "{id}")
 
@@ -156,7 +159,7 @@ class Recorder:
                 name = self.jobs.get(found.get("ArrayJobId", job))
                 if name is None:
                     continue
-                name += found["ArrayTaskId"] if "ArrayTaskId" in found else ""
+                name += found.get("ArrayTaskId", "")
                 before = seen.get(job, {})
                 changed = {key: found.get(key, "-") for key in WATCHED if found.get(key) != before.get(key)}
                 if changed:

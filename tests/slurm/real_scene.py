@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from slurm_resilience.slurm.client import JobRef, SlurmClient
-from slurm_resilience.slurm.command_line import CommandLineSlurm, Runner
-from tests.contract.slurm_scene import T
+from slurm_resilience.command import run
+from slurm_resilience.slurm.client import JobRef, SlurmClient, Submission
+from slurm_resilience.slurm.command_line import CommandLineSlurm
+from slurm_resilience.slurm.commands import Runner
+from tests.contract.recorded_slurm import submission
+from tests.contract.slurm_scene import SCRIPT, SHELL_SIGNALLED, STEP_SIGNALLED, T
 from tests.slurm.jobs import Jobs, wait_until
 
 SLEEP = "sleep 600"
+HASTY_S = 2.0
+LISTENING = f"""\
+trap 'exit {SHELL_SIGNALLED}' USR1
+srun --ntasks=1 bash -c 'trap "exit {STEP_SIGNALLED}" USR1; echo listening; while :; do sleep 0.1; done' &
+wait $!
+"""
 
 
 @dataclass
@@ -20,16 +29,20 @@ class RealScene:
     made: list[str] = field(default_factory=list)
     """Every job that was handed out, in order."""
 
+    runner: Runner = run
+
     @classmethod
-    def of(cls, jobs: Jobs, runner: Runner | None = None) -> RealScene:
-        environment = jobs.cluster.environment()
-        if runner is None:
-            return cls(jobs, CommandLineSlurm(environment=environment))
-        return cls(jobs, CommandLineSlurm(environment=environment, runner=runner))
+    def of(cls, jobs: Jobs, runner: Runner = run) -> RealScene:
+        client = CommandLineSlurm(environment=jobs.cluster.environment(), runner=runner)
+        return cls(jobs, client, runner=runner)
 
     @property
     def kill_wait_s(self) -> int:
         return self.jobs.cluster.spec.kill_wait_s
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        return self.jobs.cluster.node_names
 
     def _hand_out(self, job: str) -> JobRef:
         self.made.append(job)
@@ -38,6 +51,11 @@ class RealScene:
     def running(self, *, name: str = "plain", requeue: bool = True) -> JobRef:
         job = self.jobs.submit(SLEEP, job_name=name, nodes=2, requeue=requeue, no_requeue=not requeue)
         self.jobs.wait_state(job, "RUNNING")
+        return self._hand_out(job)
+
+    def listening(self) -> JobRef:
+        job = self.jobs.submit(LISTENING)
+        self.jobs.wait_output(job, "listening")
         return self._hand_out(job)
 
     def array(self) -> tuple[JobRef, JobRef]:
@@ -79,14 +97,37 @@ class RealScene:
         return self._hand_out(job)
 
     def unknown(self) -> JobRef:
-        return self._hand_out("1")
+        return self._hand_out("67000000")
+
+    def submission(self, *options: str, script: str = SCRIPT) -> Submission:
+        return submission(options, script, self.jobs.cluster.environment())
+
+    def started(self, job: JobRef) -> None:
+        self.jobs.wait_state(job, "RUNNING")
+
+    def over(self, job: JobRef) -> None:
+        self.jobs.wait_end(job)
 
     def settled(self, job: JobRef) -> None:
         self.jobs.wait_state(job, "PENDING", timeout_s=60)
 
-    def while_silent(self, ask: Callable[[], T]) -> T:
-        self.jobs.cluster.stop_controller()
+    def while_drained(self, node: str, reason: str, ask: Callable[[], T]) -> T:
+        update = ("scontrol", "update", f"NodeName={node}")
+        self.jobs.ask(*update, "State=DRAIN", f"Reason={reason}")
         try:
             return ask()
         finally:
+            self.jobs.ask(*update, "State=RESUME")
+
+    def while_silent(self, ask: Callable[[], T], *, hasty: bool = False) -> T:
+        patient = self.client
+        self.jobs.cluster.stop_controller()
+        try:
+            if hasty:
+                self.client = CommandLineSlurm(
+                    environment=self.jobs.cluster.environment(), timeout_s=HASTY_S, runner=self.runner
+                )
+            return ask()
+        finally:
+            self.client = patient
             self.jobs.cluster.start_controller()

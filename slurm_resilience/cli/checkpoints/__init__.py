@@ -11,6 +11,8 @@ from slurm_resilience.cli.checkpoints.importing import import_
 from slurm_resilience.cli.checkpoints.listing import checkpoint_as_json, list_, print_checkpoints
 from slurm_resilience.cli.checkpoints.pin import pin, unpin
 from slurm_resilience.cli.checkpoints.prune import prune
+from slurm_resilience.cli.checkpoints.quarantine import quarantine
+from slurm_resilience.cli.checkpoints.release import release
 from slurm_resilience.cli.checkpoints.show import show
 from slurm_resilience.cli.checkpoints.verify import verify
 from slurm_resilience.cli.exits import SentenceGroup
@@ -37,5 +39,6 @@ def checkpoints() -> None:
     """
 
 
-for command in (list_, show, verify, compare, diff, prune, pin, unpin, export, import_, publish, fetch):
+_KEEPING = (prune, pin, unpin, quarantine, release)
+for command in (list_, show, verify, compare, diff, *_KEEPING, export, import_, publish, fetch):
     checkpoints.add_command(command)

@@ -32,6 +32,22 @@ def complete_checkpoint(ctx: click.Context, _param: click.Parameter, incomplete:
     return [item for item in [*items, *newest] if item.value.startswith(incomplete)]
 
 
+def complete_quarantined(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The names of those that are in quarantine."""
+    from slurm_resilience.manifest.chain import CheckpointState
+
+    run = ctx.params.get("run")
+    if run is None:
+        return []
+    try:
+        chain = read_chain(Path(run))
+    except (ResilienceError, OSError):
+        return []
+    put_aside = [each for each in chain.checkpoints if each.state is CheckpointState.QUARANTINED]
+    items = [CompletionItem(each.committed.checkpoint, help=each.why) for each in put_aside]
+    return [item for item in items if item.value.startswith(incomplete)]
+
+
 def read_chain(run: Path) -> Chain:
     """Raises what `Journal.read` raises."""
     from slurm_resilience.manifest.chain import Chain

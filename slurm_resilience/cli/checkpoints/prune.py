@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     help="Whether the least metric is the best, or the greatest.",
 )
 @click.option("--keep-every", type=click.IntRange(min=1), help="Keep the first from every so many steps on.")
+@click.option("--quarantined", is_flag=True, help="Let those go, too, that are in quarantine and not pinned.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and why, and do nothing.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for programs. Needs --yes or --dry-run.")
@@ -38,6 +40,7 @@ def prune(
     keep_best: int,
     metric_mode: MetricMode,
     keep_every: int | None,
+    quarantined: bool,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -45,8 +48,9 @@ def prune(
     """Let the checkpoints of RUN go that none of the options keeps. First the plan is shown, then asked.
 
     Always kept are the newest, the one that the next attempt would load, the last one that was verified, all that are
-    pinned, and damaged ones (for a person to look at). The manifest forgets a checkpoint before its files are deleted,
-    so a crash in between leaves files that nobody counts on; the next `prune` or attempt deletes them.
+    pinned, damaged ones (for a person to look at) and, without --quarantined, those in quarantine. The manifest forgets
+    a checkpoint before its files are deleted, so a crash in between leaves files that nobody counts on; the next
+    `prune` or attempt deletes them.
 
     May be done while an attempt of the run is running: it never touches what that one has to load, and each of the two
     sees what the other has forgotten.
@@ -56,8 +60,8 @@ def prune(
         slurm-resilience checkpoints prune RUN --keep-last 3 --dry-run
         slurm-resilience checkpoints prune RUN --keep-last 2 --keep-best 3 --metric-mode max --keep-every 10000
     """
-    from slurm_resilience.checkpoint.retention import Policy, plan_retention
-    from slurm_resilience.manifest.chain import Chain, live_of
+    from slurm_resilience.checkpoint.retention import Policy
+    from slurm_resilience.manifest.chain import Chain
     from slurm_resilience.manifest.journal import Journal
     from slurm_resilience.manifest.run_directory import RunDirectory
 
@@ -66,14 +70,14 @@ def prune(
     policy = Policy(keep_last, keep_every, keep_best, metric_mode)
     journal = Journal(RunDirectory(run))
     chain = Chain.of(journal.read())
-    plan = plan_retention(live_of(chain.checkpoints), policy)
+    plan = _plan(chain, policy, quarantined=quarantined)
     if not as_json:
         _print(chain, plan)
     if plan.forget and not dry_run and not yes:
         click.confirm(f"Delete the files of {len(plan.forget)}?", abort=True)
     failed: dict[str, str] = {}
     if not dry_run:
-        plan = _forget(journal, policy)
+        plan = _forget(journal, policy, quarantined=quarantined)
         failed = _delete_forgotten(run, journal)
     if as_json:
         click.echo(json.dumps(_as_json(chain, plan, failed, done=not dry_run), indent=2))
@@ -83,14 +87,26 @@ def prune(
         raise click.exceptions.Exit(1)
 
 
-def _forget(journal: Journal, policy: Policy) -> Plan:
+def _plan(chain: Chain, policy: Policy, *, quarantined: bool) -> Plan:
+    """Retention knows nothing of checkpoints in quarantine: only a person lets them go, and never the last ones."""
+    from slurm_resilience.checkpoint.retention import Forget, Keep, plan_retention
+    from slurm_resilience.manifest.chain import CheckpointState, live_of
+
+    plan = plan_retention(live_of(chain.checkpoints), policy)
+    aside = [each for each in chain.checkpoints if each.state is CheckpointState.QUARANTINED]
+    names = [each.committed.checkpoint for each in aside if quarantined and each.pinned is None]
+    if chain.loadable():
+        return replace(plan, forget=(*plan.forget, *(Forget(name, "it is in quarantine") for name in names)))
+    return replace(plan, keep=(*plan.keep, *(Keep(name, "in quarantine, and none is left to load") for name in names)))
+
+
+def _forget(journal: Journal, policy: Policy, *, quarantined: bool) -> Plan:
     """Planned anew under the lock: meanwhile the run may have saved, and somebody may have pinned."""
-    from slurm_resilience.checkpoint.retention import plan_retention
-    from slurm_resilience.manifest.chain import Chain, live_of
+    from slurm_resilience.manifest.chain import Chain
     from slurm_resilience.manifest.records import CheckpointForgotten, CheckpointId
 
     with journal.writing() as writer:
-        plan = plan_retention(live_of(Chain.of(writer.lines()).checkpoints), policy)
+        plan = _plan(Chain.of(writer.lines()), policy, quarantined=quarantined)
         writer.append(
             *(CheckpointForgotten(CheckpointId(each.checkpoint), f"prune: {each.why}") for each in plan.forget)
         )

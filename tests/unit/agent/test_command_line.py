@@ -79,6 +79,16 @@ def test_the_environment_is_the_inherited_one_with_ours_in_it():
     assert environment(replace(PLAN, interface="ib0"), found, Path("/x"), "m")["GLOO_SOCKET_IFNAME"] == "ib0"
 
 
+@pytest.mark.parametrize(
+    ("planned_s", "given", "word"),
+    [(None, None, None), (612.2, None, "613"), (612.2, "30", "613"), (612.2, "900", "900"), (1e12, None, "604800")],
+)
+def test_torchrun_is_never_told_to_be_less_patient_than_planned(planned_s, given, word):
+    inherited = {} if given is None else {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": given}
+    found = environment(replace(PLAN, shutdown_timeout_s=planned_s), inherited, Path("/x"), "m")
+    assert found.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT") == word
+
+
 def test_an_agent_of_a_node_is_named_by_its_node_and_one_of_a_task_by_its_task():
     slurm = {"SLURM_NODEID": "2", "SLURM_PROCID": "17", "SLURM_LOCALID": "1", "SLURMD_NODENAME": "n19"}
     node, task = place(CommandKind.TORCHRUN, slurm), place(CommandKind.TASK, slurm)

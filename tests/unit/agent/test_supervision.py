@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from slurm_resilience.agent.notice import (
     CommandEnded,
+    EndMoved,
+    NewerAttempt,
     Ordered,
     RankLost,
     RanksSeen,
@@ -33,9 +35,10 @@ from slurm_resilience.agent.supervision import (
     next_look_s,
     observe,
 )
+from slurm_resilience.launch.end_of_time import EndOfTime
 from slurm_resilience.signals.runtime_folder import RankPhase
 from slurm_resilience.signals.stop_request import StopReason
-from tests.unit.agent.scene import TIMES, at, pages, play, rules
+from tests.unit.agent.scene import TIMES, WALL_S, at, pages, play, rules
 
 STEPPING, STOPPED, FINISHED = RankPhase.STEPPING, RankPhase.STOPPED, RankPhase.FINISHED
 
@@ -101,6 +104,62 @@ def test_past_the_end_of_the_time_slurms_own_term_is_still_to_come():
 def test_a_term_is_worth_its_kill_wait_even_past_the_end_of_the_time():
     state, _ = play(rules(end_in_s=50, stop_before_end_s=0), (49.0, Signalled("SIGTERM")))
     assert state.stop.deadline_s == 49.0 + TIMES.after_termination_s
+
+
+def moved(end_in_s: float, stop_before_end_s: float = 60) -> EndMoved:
+    return EndMoved(EndOfTime(WALL_S + end_in_s, stop_before_end_s))
+
+
+def test_a_raised_limit_moves_the_stop_with_it():
+    timed = rules(end_in_s=200)
+    story = [(100.0, moved(800)), (140.0, Tick()), (739.9, Tick())]
+    assert play(timed, *story)[0].stop is None
+    state, _ = play(timed, *story, (740.0, Tick()))
+    assert (state.stop.reason, state.stop.deadline_s) == (StopReason.TIME_LIMIT, 800.0)
+
+
+def test_a_lowered_limit_stops_in_time_and_one_in_the_past_at_once():
+    assert play(rules(end_in_s=2000), (10.0, moved(100)), (39.9, Tick()))[0].stop is None
+    assert play(rules(end_in_s=2000), (10.0, moved(100)), (40.0, Tick()))[0].stop.deadline_s == 100.0
+    state, _ = play(rules(end_in_s=2000), (100.0, moved(50)))
+    assert (state.stop.reason, state.stop.deadline_s) == (StopReason.TIME_LIMIT, 100.0 + TIMES.after_termination_s)
+
+
+def test_the_lead_moves_with_the_limit():
+    assert play(rules(end_in_s=60, stop_before_end_s=15), (0.0, moved(600, 60)), (500.0, Tick()))[0].stop is None
+    assert play(rules(end_in_s=60, stop_before_end_s=15), (0.0, moved(600, 60)), (540.0, Tick()))[0].stop is not None
+
+
+def test_a_limit_without_one_before_is_obeyed_too():
+    assert play(rules(), (0.0, moved(100)), (40.0, Tick()))[0].stop is not None
+
+
+def test_who_is_stopping_already_has_to_be_quicker_where_the_limit_is_lowered():
+    state, _ = play(rules(end_in_s=2000), (0.0, Signalled("SIGUSR1")), (10.0, moved(50)))
+    assert (state.stop.reason, state.stop.deadline_s) == (StopReason.WARNING, 50.0)
+
+
+def test_a_raised_limit_gives_nobody_who_is_stopping_more_time():
+    state, _ = play(rules(end_in_s=50), (0.0, Signalled("SIGUSR1")), (10.0, moved(5000)))
+    assert state.stop.deadline_s == 50.0
+
+
+def test_a_lowered_limit_takes_nothing_from_what_slurm_grants_after_its_term():
+    state, _ = play(rules(end_in_s=2000), (0.0, Signalled("SIGTERM")), (10.0, moved(5)))
+    assert state.stop.deadline_s == TIMES.after_termination_s
+
+
+def test_over_time_that_slurm_allows_is_time_to_save_in():
+    late = replace(rules(end_in_s=200), over_time_limit_s=120)
+    state, _ = play(late, (140.0, Tick()))
+    assert state.stop.deadline_s == 320.0
+
+
+def test_a_ghost_is_asked_at_once_and_ended_soon():
+    state, done = play(rules(), (3.0, NewerAttempt(4)))
+    assert (state.newer, state.stop.reason, state.stop.deadline_s) == (4, StopReason.FENCED, 3.0 + TIMES.peer_failed_s)
+    assert done == [(3.0, ShowStop(state.stop, fresh=True))]
+    assert play(rules(), (3.0, NewerAttempt(4)), (11.0, Tick()))[0].kill is Kill.DEADLINE
 
 
 def test_nothing_is_killed_before_the_deadline_and_everything_at_it():
@@ -183,6 +242,8 @@ events = st.one_of(
     st.sampled_from(["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGHUP"]).map(Signalled),
     st.builds(Ordered, st.sampled_from(StopReason), st.just("because"), st.none() | st.floats(-5, 500)),
     st.just(StopFileTouched()),
+    st.builds(moved, st.floats(0, 3000), st.floats(0, 600)),
+    st.builds(NewerAttempt, st.integers(2, 5)),
     st.just(Tick()),
     st.lists(phases, max_size=3).map(lambda found: RanksSeen(pages(*found))),
     st.sampled_from([None, "rank 1 died"]).map(RankLost),

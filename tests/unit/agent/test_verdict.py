@@ -53,6 +53,15 @@ ASKED = StopRequest(StopReason.TERMINATION, "SIGTERM came", 0.0, 20.0)
             75,
         ),
         (State(code=137, kill=Kill.HUNG, lost="rank 1 died"), Outcome.FAILED, 137),
+        # a ghost: only a training that the journal has taken as finished is anything else
+        (State(code=1, newer=2, pages=pages(FAILED, FAILED)), Outcome.STOPPED, 79),
+        (State(code=0, newer=2), Outcome.STOPPED, 79),
+        (State(kill=Kill.DEADLINE, newer=2, stop=ASKED), Outcome.STOPPED, 79),
+        (State(code=0, newer=2, stop=ASKED, pages=pages(STOPPED, STOPPED)), Outcome.STOPPED, 79),
+        (State(code=0, newer=2, pages=pages(FINISHED, FINISHED)), Outcome.FINISHED, 0),
+        # a rank that was refused by the journal, before the agent saw why
+        (State(code=79, pages=pages(FAILED, STEPPING)), Outcome.STOPPED, 79),
+        (State(code=79), Outcome.FAILED, 79),
     ],
 )
 def test_how_it_ended_is_judged_by_what_was_seen(state, outcome, exit_code):
@@ -78,6 +87,7 @@ states = st.builds(
     kill=st.none() | st.sampled_from(Kill),
     code=st.none() | st.integers(0, 255),
     lost=st.just("rank 1 died"),
+    newer=st.none() | st.just(2),
 )
 
 
@@ -85,14 +95,15 @@ states = st.builds(
 def test_a_training_is_finished_only_by_its_own_word_or_when_nobody_asked_it_to_stop(state, ranks):
     if judge(state, ranks).outcome is Outcome.FINISHED:
         own_word = len(state.pages) >= ranks and all(found.phase is FINISHED for found in state.pages)
-        assert own_word or (state.stop is None and state.kill is None and state.code == 0)
+        assert own_word or (state.stop is None and state.kill is None and state.newer is None and state.code == 0)
 
 
 @given(states, st.integers(1, 3))
 def test_the_exit_code_never_says_finished_for_anything_else(state, ranks):
     verdict = judge(state, ranks)
     assert (verdict.exit_code == 0) <= (verdict.outcome is Outcome.FINISHED)
-    assert (verdict.exit_code == 75) or (verdict.outcome is not Outcome.STOPPED)
+    assert verdict.exit_code in (75, 79) or (verdict.outcome is not Outcome.STOPPED)
+    assert (verdict.exit_code == 75) <= (state.newer is None)
 
 
 @given(states, st.integers(1, 3))

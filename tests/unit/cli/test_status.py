@@ -4,20 +4,25 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from slurm_resilience.cli.outlook import Holder, outlook
+from slurm_resilience.cli.outlook import Holder, Outlook, QueuedJob, considering, outlook, waiting_job
+from slurm_resilience.cli.queued_job import job_as_json, look_at_job, print_job
 from slurm_resilience.cli.status import status
+from slurm_resilience.launch.plan import CommandKind, Plan, StopTimes, write_plan
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.lease import Owner
 from slurm_resilience.manifest.records import (
     Cause,
     CheckpointDamaged,
     CheckpointPublished,
+    CheckpointQuarantined,
     DecisionCarriedOut,
     Line,
     Record,
@@ -25,10 +30,17 @@ from slurm_resilience.manifest.records import (
     RunId,
     SaveFailed,
     StopAsked,
+    SuccessorPlanned,
+    SuccessorQueued,
     TrainingFinished,
     checkpoint_id,
 )
+from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
+from slurm_resilience.requeue.held import Held, Helper, explain_hold
+from slurm_resilience.requeue.limits import Limits
+from slurm_resilience.slurm.client import JobState
+from tests.faults.fake_slurm import running
 from tests.unit.cli.told_runs import DEAD, ELSEWHERE, ended, own, resumed, saved, started, tell
 
 PREEMPTED_ONCE: list[Record] = [
@@ -75,7 +87,8 @@ def test_json_holds_everything_under_names_that_stay(tmp_path: Path) -> None:
     value: dict[str, Any] = json.loads(show(run.path, "--json"))
     assert list(value) == [
         *("format", "run", "run_id", "name", "created_s", "finished", "next_step", "last_checkpoint"),
-        *("attempts_without_progress", "owner", "attempts", "checkpoints", "published", "next"),
+        *("attempts_without_progress", "budgets", "owner", "attempts", "checkpoints", "published", "quarantined"),
+        *("queued_job", "next"),
     ]
     assert value["format"] == 1
     assert value["run"] == str(run.path)
@@ -92,6 +105,8 @@ def test_json_holds_everything_under_names_that_stay(tmp_path: Path) -> None:
         "command_code": 75,
         "step": 25,
         "exclude": [],
+        "outranked": [],
+        "signature": None,
     }
     assert (first["steps_lost"], first["last_step"], first["carried_out"]) == (5, 25, "scontrol requeue 100")
     assert first["saves_failed"] == [{"step": 30, "why": "disk full"}]
@@ -100,6 +115,190 @@ def test_json_holds_everything_under_names_that_stay(tmp_path: Path) -> None:
     assert second["resumed"] == {"checkpoint": "step-0000000020.a1", "step": 20, "world_size": 2}
     assert [each["state"] for each in value["checkpoints"]] == ["damaged", "live", "live"]
     assert value["next"]["command"] == f"slurm-resilience stop {run.path}"
+
+
+CRASHED: list[Record] = [
+    *(started(1), resumed(1, 0), saved(10, 1), saved(20, 1)),
+    *(ended(1, cause=Cause.CRASHED, step=25), DecisionCarriedOut(1, "scontrol requeue 100")),
+    *(started(2), resumed(2, 20), CheckpointQuarantined(checkpoint_id(20, 1), 2, "two died of it")),
+    replace(ended(2, cause=Cause.HUNG, step=22), outranked=("log text: nothing",), signature="ValueError: nan"),
+    *(DecisionCarriedOut(2, "scontrol requeue 100"), started(3), resumed(3, 10)),
+    *(ended(3, cause=Cause.CRASHED, step=12), DecisionCarriedOut(3, "scontrol requeue 100")),
+]
+
+
+def test_what_is_used_of_each_limit_is_shown_with_the_limits_of_the_newest_attempt(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", *CRASHED)
+    text = show(run.path)
+    assert (
+        "used since the last progress: 1 of 2 attempts without progress, 1 of 3 crashes, 1 of 2 quarantines\n" in text
+    )
+    assert "unused (limits of the defaults, for want of attempt 3's plan): 3 hangs, 5 storage faults" in text
+    run.attempt(3).mkdir(parents=True)
+    plan = plan_for(run, Limits(crashes=7, hangs=9))
+    write_plan(run.plan(3), plan)
+    text = show(run.path)
+    assert "1 of 7 crashes" in text
+    assert "unused (limits of attempt 3): 9 hangs" in text
+    value = json.loads(show(run.path, "--json"))["budgets"]
+    assert value["limits_of"] == "attempt 3"
+    assert value["since_progress"]["crashes"] == {"used": 1, "limit": 7}
+    assert value["spent"] == []
+
+
+def test_what_is_in_quarantine_is_named_with_the_way_back(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", *CRASHED)
+    name = checkpoint_id(20, 1)
+    helps = f"`slurm-resilience checkpoints release {run.path} {name}`"
+    assert f"in quarantine: {name}: two died of it ({helps})\n" in show(run.path)
+    value = json.loads(show(run.path, "--json"))
+    assert value["quarantined"] == [name]
+    assert value["attempts"][1]["quarantined"] == [name]
+
+
+def test_one_attempt_is_shown_in_full(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", *CRASHED)
+    lines = [line.strip() for line in show(run.path, "--attempt", "2").splitlines()]
+    assert lines[0] == "attempt 2: job 100, restart 1, on node1"
+    for line in (
+        "resumed  step-0000000020.a1, step 20, 2 ranks",
+        "cause  hung",
+        "because  SIGTERM came",
+        "evidence  evidence",
+        "not believed  log text: nothing",
+        "signature  ValueError: nan",
+        "left with  75",
+        "put aside  step-0000000020.a1",
+        "decision  requeue",
+        "reason  somebody's turn",
+        "carried out  scontrol requeue 100",
+    ):
+        assert line in lines
+    value = json.loads(show(run.path, "--attempt", "2", "--json"))
+    assert value["ended"]["signature"] == "ValueError: nan"
+    assert "run" not in value
+
+
+def test_an_attempt_that_runs_or_never_told_is_shown_as_such(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", *PREEMPTED_ONCE, SuccessorPlanned(2, "token"))
+    assert "ended  nobody has told" in show(run.path, "--attempt", "2")
+    own(run, 2)
+    text = show(run.path, "--attempt", "2")
+    assert "ended  it is running" in text
+    assert "successor  planned as token; its job is not told" in text
+
+
+def test_an_attempt_that_never_was_is_refused(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", *PREEMPTED_ONCE)
+    assert "has no attempt 7: it has those up to 2" in show(run.path, "--attempt", "7", code=78)
+    assert "it has none yet" in show(tell(tmp_path / "new").path, "--attempt", "1", code=78)
+
+
+def test_the_successors_job_is_named(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", started(1), SuccessorQueued(1, "124"))
+    assert "successor of attempt 1: job 124\n" in show(run.path)
+    assert json.loads(show(run.path, "--json"))["attempts"][0]["successor"] == "124"
+
+
+def squeue_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """A Slurm of one command, which `script` is."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("squeue", "scontrol"):
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+QUEUED: list[Record] = [started(1), saved(10, 1), ended(1), DecisionCarriedOut(1, "scontrol requeue 100")]
+
+
+def test_a_slurm_that_says_no_or_nothing_is_said_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squeue_that(tmp_path, monkeypatch, "echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1")
+    text = show(tell(tmp_path / "run", *QUEUED).path)
+    assert "job 100: Slurm did not answer\n" in text
+    assert text.splitlines()[-1].startswith("next: the job is queued again")
+
+
+def test_a_silent_slurm_holds_nobody_up_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    squeue_that(tmp_path, monkeypatch, "exec sleep 30")
+    queued = look_at_job(tmp_path, "100", timeout_s=0.2)
+    assert queued is not None
+    assert (queued.state, queued.held) == (None, None)
+    assert queued.said == "Slurm did not answer"
+
+
+def test_without_slurm_nothing_is_said_of_a_queued_job(tmp_path: Path) -> None:
+    assert look_at_job(tmp_path, "100") is None
+    assert json.loads(show(tell(tmp_path / "run", *QUEUED).path, "--json"))["queued_job"] is None
+
+
+def test_what_slurm_says_of_the_queued_job_is_shown_with_what_helps() -> None:
+    record = replace(running("100"), state=JobState.PENDING, held=True, reason="JobHeldAdmin")
+    held = explain_hold(record, None, now_s=0.0)
+    assert held is not None
+    queued = QueuedJob("100", "PENDING", f"PENDING: {held.sentence}", held)
+    said = CliRunner().invoke(click.command()(lambda: print_job(queued))).output
+    assert said == (
+        "job 100: PENDING: an operator holds it; its owner can't release it "
+        "(`scontrol release 100`, by an operator of the cluster)\n"
+    )
+    assert job_as_json(queued)["who"] == "operator"
+    assert job_as_json(queued)["never_starts_by_itself"] is True
+
+
+@pytest.mark.parametrize(
+    ("records", "holder", "job"),
+    [
+        ([], None, None),
+        ([started(1), SuccessorQueued(1, "124")], "alive", "124"),
+        ([started(1)], "alive", None),
+        ([started(1)], None, "100"),
+        ([started(1), SuccessorQueued(1, "124")], None, "124"),
+        ([started(1), ended(1)], None, "100"),
+        ([started(1), ended(1, "hold")], None, "100"),
+        ([started(1), SuccessorQueued(1, "124"), ended(1, "successor")], None, "124"),
+        ([started(1), ended(1, "stop")], None, None),
+        ([started(1), TrainingFinished(1, 50), ended(1, "finish")], None, None),
+    ],
+)
+def test_the_job_to_ask_about_is_the_one_that_goes_on(records: list[Record], holder: str | None, job: str) -> None:
+    told: list[Record] = [RunCreated(RunId("r"), "n"), *records]
+    chain = Chain.of([Line(seq, 0.0, record) for seq, record in enumerate(told, 1)])
+    assert waiting_job(chain, None if holder is None else Holder(owner(), Liveness(holder))) == job
+
+
+NEXT = Outlook("the job is queued again", "squeue -j 100")
+
+
+@pytest.mark.parametrize(
+    ("queued", "sentence", "command"),
+    [
+        (None, NEXT.sentence, NEXT.command),
+        (QueuedJob("100", None, "Slurm did not answer"), NEXT.sentence, NEXT.command),
+        (QueuedJob("100", "RUNNING", "RUNNING"), NEXT.sentence, NEXT.command),
+        (QueuedJob("100", "UNKNOWN", "UNKNOWN"), NEXT.sentence, NEXT.command),
+        (QueuedJob("100", "CANCELLED", ""), "is over: CANCELLED", "slurm-resilience resume runs/a"),
+        (
+            QueuedJob("100", "PENDING", "", Held("somebody holds it", "scontrol release 100", Helper.OWNER, True)),
+            "never starts by itself: somebody holds it",
+            "scontrol release 100",
+        ),
+        (
+            QueuedJob("100", "PENDING", "", Held("it waits", None, Helper.NOBODY, False)),
+            NEXT.sentence,
+            NEXT.command,
+        ),
+    ],
+)
+def test_what_slurm_says_of_the_queued_job_outranks_what_was_decided(
+    queued: QueuedJob | None, sentence: str, command: str | None
+) -> None:
+    found = considering(NEXT, Path("runs/a"), queued)
+    assert sentence in found.sentence
+    assert found.command == command
 
 
 def test_what_lies_elsewhere_is_counted_among_the_live_ones_only(tmp_path: Path) -> None:
@@ -167,6 +366,33 @@ def owner(job: str | None = "100") -> Owner:
         ([started(1), ended(1, "leave")], None, "queued again and goes on from the beginning", "squeue -j 100"),
         ([started(1), ended(1, "restart"), DecisionCarriedOut(1, "")], None, "starts the next attempt", None),
         (
+            [started(1), ended(1, "hold", Cause.CRASHED)],
+            None,
+            "decided to hold the job that Slurm has queued, and nothing shows that it was done",
+            "slurm-resilience resume runs/a",
+        ),
+        (
+            [started(1), ended(1, "hold", Cause.CRASHED), DecisionCarriedOut(1, "scancel 100")],
+            None,
+            "Slurm is kept from starting its job (scancel 100)",
+            "slurm-resilience resume runs/a --anyway",
+        ),
+        (
+            [started(1), ended(1, "successor", Cause.CRASHED)],
+            None,
+            "decided to leave it to a successor, and nothing shows that it was done",
+            "slurm-resilience resume runs/a",
+        ),
+        (
+            [
+                *(started(1), saved(10, 1), SuccessorQueued(1, "124")),
+                *(ended(1, "successor", Cause.CRASHED), DecisionCarriedOut(1, "")),
+            ],
+            None,
+            "the successor's job goes on from step 10",
+            "squeue -j 124",
+        ),
+        (
             [started(1), saved(10, 1), ended(1, "stop", Cause.OPERATOR_STOP)],
             None,
             "does not go on by itself; submit its batch script again to go on from step 10",
@@ -182,6 +408,16 @@ def test_what_comes_next_is_one_sentence_and_the_command_that_helps(
     next_ = outlook(Path("runs/a"), chain, holder)
     assert sentence in next_.sentence
     assert next_.command == command
+
+
+def plan_for(run: RunDirectory, limits: Limits) -> Plan:
+    times = StopTimes(10, 60, 5, 5)
+    argv, here = ("t.py",), "h"
+    return Plan(
+        *(str(run.path), "id", 3, CommandKind.TASK, argv, "python", 1, 1, None, None, None, None, None, 60.0, times),
+        *("/dev/shm", here, "boot", 1, 1, True),
+        limits=limits,
+    )
 
 
 def test_status_loads_neither_torch_nor_the_network_of_slurm(tmp_path: Path) -> None:

@@ -1,7 +1,15 @@
 """The exact srun line."""
 
+import pytest
+
 from slurm_resilience.launch.plan import CommandKind
-from slurm_resilience.launch.srun_line import Layout, srun_argv, srun_environment
+from slurm_resilience.launch.srun_line import (
+    Layout,
+    not_obeyed,
+    srun_argv,
+    srun_environment,
+    wait_of_plain_command,
+)
 from slurm_resilience.launch.srun_options import split
 
 AGENT = ("python", "-m", "slurm_resilience.agent", "plan.json")
@@ -26,3 +34,30 @@ def test_the_jobs_layout_does_not_leak_into_torchruns_step() -> None:
     environment = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "HOME": "/h"}
     assert srun_environment(environment, CommandKind.TORCHRUN) == {"SLURM_JOB_ID": "7", "HOME": "/h"}
     assert srun_environment(environment, CommandKind.TASK) == environment
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "kind", "said"),
+    [
+        ("true", {}, CommandKind.TORCHRUN, []),
+        ("-K1 true", {}, CommandKind.TORCHRUN, ["-K1"]),
+        ("--kill-on-bad-exit true", {}, CommandKind.TASK, ["--kill-on-bad-exit"]),
+        ("--kill-on-bad-exit=0 true", {}, CommandKind.TORCHRUN, []),  # as we have it ourselves
+        ("-W 5 true", {}, CommandKind.TORCHRUN, ["-W 5"]),
+        ("-W 5 true", {}, CommandKind.TASK, []),  # a plain command keeps it
+        ("true", {"SLURM_KILL_BAD_EXIT": "1"}, CommandKind.TASK, ["SLURM_KILL_BAD_EXIT=1"]),
+        ("true", {"SLURM_WAIT": "5", "SLURM_KILL_BAD_EXIT": "0"}, CommandKind.TORCHRUN, ["SLURM_WAIT=5"]),
+        ("-K1 --wait=5 true", {}, CommandKind.TORCHRUN, ["-K1", "--wait=5"]),
+    ],
+)
+def test_what_is_not_obeyed_of_sruns_options_is_said(
+    words: str, environment: dict[str, str], kind: CommandKind, said: list[str]
+) -> None:
+    sentences = not_obeyed(split(words.split()), environment, kind)
+    assert [sentence.partition(" is not obeyed: ")[0] for sentence in sentences] == said
+
+
+def test_a_plain_commands_wait_is_its_own() -> None:
+    assert wait_of_plain_command(split("--wait=5 true".split()), {"SLURM_WAIT": "7"}) == 5
+    assert wait_of_plain_command(split(["true"]), {"SLURM_WAIT": "7"}) == 7
+    assert wait_of_plain_command(split(["true"]), {}) is None

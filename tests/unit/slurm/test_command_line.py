@@ -1,33 +1,18 @@
-"""Slurm's commands, with answers as Slurm 22.05 gives them."""
+"""Slurm's commands: which are asked, with what environment, and what their failures mean."""
+
+from collections.abc import Callable
 
 import pytest
 
 from slurm_resilience.command import Completed
 from slurm_resilience.errors import CommandMissing, CommandTimedOut, SlurmRejected, SlurmUnavailable, SlurmUnparsable
-from slurm_resilience.slurm.client import JobRef, JobState
-from slurm_resilience.slurm.command_line import _FIELDS, CommandLineSlurm
+from slurm_resilience.slurm.client import JobRef, Submission
+from slurm_resilience.slurm.command_line import CommandLineSlurm
+from tests.unit.slurm.answers.test_columns import line
+from tests.unit.slurm.answers.test_configuration import CONFIGURATION
+from tests.unit.slurm.answers.test_json_jobs import FLAT, answer
 
 JOB = JobRef("37316000")
-
-
-def line(**changed: str) -> str:
-    values = {
-        "StateCompact": "R",
-        "State": "RUNNING",
-        "Reason": "None",
-        "RestartCnt": "0",
-        "Requeue": "1",
-        "BatchFlag": "1",
-        "StartTime": "2026-11-29T20:55:24",
-        "EndTime": "2027-11-29T20:55:24",
-        "PreemptTime": "N/A",
-        "Partition": "low",
-        "PriorityLong": "4294901759",
-        "exit_code": "0",
-        "BatchHost": "n1",
-        "NodeList": "n[1-2]",
-    } | changed
-    return "".join(values[name].ljust(width) for name, width in _FIELDS) + "\n"
 
 
 class Answers:
@@ -37,108 +22,114 @@ class Answers:
         self.answers = list(answers)
         self.asked: list[list[str]] = []
         self.environments: list[dict[str, str]] = []
+        self.given: list[str | None] = []
 
-    def __call__(self, argv: list[str], *, timeout_s: float, env: dict[str, str]) -> Completed:
+    def __call__(
+        self,
+        argv: list[str],
+        *,
+        timeout_s: float,
+        env: dict[str, str],
+        given: str | None = None,
+        undecodable: str = "replace",
+    ) -> Completed:
         self.asked.append(argv)
         self.environments.append(env)
+        self.given.append(given)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
 
+HOSTILE = {
+    "SQUEUE_FORMAT": "%j",
+    "SINFO_FORMAT": "%N",
+    "SACCT_FORMAT": "jobid",
+    "SBATCH_PARTITION": "x",
+    "SCANCEL_PARTITION": "x",
+    "SCONTROL_FUTURE": "1",
+    "SLURM_TIME_FORMAT": "%s",
+    "LC_ALL": "de_DE.UTF-8",
+}
+
+
 def client(*answers: Completed | Exception) -> tuple[CommandLineSlurm, Answers]:
     runner = Answers(*answers)
-    return CommandLineSlurm(environment={"PATH": "/bin", "SQUEUE_FORMAT": "%j"}, runner=runner), runner
+    return CommandLineSlurm(environment={"PATH": "/bin", "SLURM_CONF": "/s", **HOSTILE}, runner=runner), runner
 
 
-def out(text: str) -> Completed:
-    return Completed(("squeue",), 0, text, "")
+def out(text: str, *, err: str = "") -> Completed:
+    return Completed(("squeue",), 0, text, err)
 
 
 def err(text: str, code: int = 1) -> Completed:
     return Completed(("scontrol",), code, "", text)
 
 
-def test_a_running_job_is_read_field_by_field() -> None:
-    slurm, _ = client(out(line()))
-    record = slurm.job(JOB)
-    assert record is not None
-    assert (record.state, record.restarts, record.requeue, record.batch) == (JobState.RUNNING, 0, True, True)
-    assert record.end_s is not None
-    assert record.preempted_s is None
-
-
-def test_the_users_own_formats_do_not_reach_squeue() -> None:
-    slurm, runner = client(out(line()))
-    slurm.job(JOB)
-    assert "SQUEUE_FORMAT" not in runner.environments[0]
-
-
-@pytest.mark.parametrize(
-    ("changed", "state", "completing"),
-    [
-        ({"StateCompact": "CG", "State": "COMPLETING"}, JobState.UNKNOWN, True),
-        ({"StateCompact": "PD", "State": "PENDING"}, JobState.PENDING, False),
-        ({"StateCompact": "RH", "State": "REQUEUE_HOLD"}, JobState.PENDING, False),
-        ({"StateCompact": "CF", "State": "CONFIGURING"}, JobState.RUNNING, False),
-        ({"StateCompact": "SI", "State": "SIGNALING"}, JobState.RUNNING, False),
-        ({"StateCompact": "XX", "State": "A_NEW_WORD"}, JobState.UNKNOWN, False),
-    ],
+VERBS: tuple[Callable[[CommandLineSlurm], object], ...] = (
+    lambda slurm: slurm.job(JOB),
+    lambda slurm: slurm.my_jobs(),
+    lambda slurm: slurm.lives(JOB),
+    lambda slurm: slurm.configuration(),
+    lambda slurm: slurm.partition("low"),
+    lambda slurm: slurm.qos("normal"),
+    lambda slurm: slurm.nodes("n1"),
+    lambda slurm: slurm.requeue(JOB),
+    lambda slurm: slurm.requeue_hold(JOB),
+    lambda slurm: slurm.cancel(JOB),
+    lambda slurm: slurm.signal(JOB, "USR1", to="steps"),
+    lambda slurm: slurm.exclude_nodes(JOB, ["n1"]),
+    lambda slurm: slurm.start_now(JOB),
+    lambda slurm: slurm.depend_on(JOB, ""),
+    lambda slurm: slurm.may_requeue(JOB, True),
+    lambda slurm: slurm.batch_script(JOB),
+    lambda slurm: slurm.asked_for(JOB),
+    lambda slurm: slurm.submit(Submission("#!/bin/sh\n", (), {})),
 )
-def test_a_word_we_do_not_know_is_unknown_and_never_finished(
-    changed: dict[str, str], state: JobState, completing: bool
+MUNGE = """error: Munge encode failed: Failed to access "/run/munge.socket": No such file or directory
+error: slurm_send_node_msg: auth_g_create: REQUEST_JOB_REQUEUE has authentication error
+{}"""
+SILENT = (  # measured on 22.05.8 with the controller down, and with munged down
+    err("slurm_load_jobs error: Unable to contact slurm controller (connect failure)"),
+    err("scancel: error: Kill job error on job id 5: Unable to contact slurm controller (connect failure)", 8),
+    err("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
+    err("Unexpected message received for job 5"),
+    err("slurm_load_jobs error: Socket timed out on send/recv operation"),
+    err(MUNGE.format("Unexpected message received for job 5")),
+    err(MUNGE.format("slurm_load_jobs error: Protocol authentication error"), 239),
+    CommandTimedOut("late"),
+    CommandMissing("none"),
+)
+
+
+@pytest.mark.parametrize("silence", SILENT)
+@pytest.mark.parametrize("verb", VERBS)
+def test_silence_is_unavailable_whatever_verb_and_whatever_words(
+    verb: Callable[[CommandLineSlurm], object], silence: Completed | Exception
 ) -> None:
-    slurm, _ = client(out(line(**changed)))
-    record = slurm.job(JOB)
-    assert record is not None
-    assert (record.state, record.completing) == (state, completing)
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "number"),
-    [("0", 0, 0), ("768", 3, 0), ("9", 0, 9), ("143", 0, 15), ("3:0", 3, 0), ("0:9", 0, 9), ("n/a", None, None)],
-)
-def test_the_exit_is_read_from_the_status_of_wait_and_from_pairs(
-    words: str, code: int | None, number: int | None
-) -> None:
-    slurm, _ = client(out(line(StateCompact="F", State="FAILED", exit_code=words)))
-    record = slurm.job(JOB)
-    assert record is not None
-    assert (record.exit_code, record.exit_signal) == (code, number)
-
-
-def test_a_held_job_is_seen_by_its_priority() -> None:
-    slurm, _ = client(out(line(StateCompact="PD", State="PENDING", PriorityLong="0", Reason="JobHeldAdmin")))
-    record = slurm.job(JOB)
-    assert record is not None
-    assert record.held
-
-
-def test_a_job_that_the_controller_does_not_know_is_none() -> None:
-    slurm, _ = client(err("slurm_load_jobs error: Invalid job id specified"))
-    assert slurm.job(JOB) is None
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
-        "Unexpected message received for job 5",
-        "slurm_load_jobs error: Socket timed out on send/recv operation",
-    ],
-)
-def test_a_silent_controller_is_unavailable_whatever_words_it_takes(words: str) -> None:
-    slurm, _ = client(err(words))
+    slurm, runner = client(silence)
     with pytest.raises(SlurmUnavailable):
-        slurm.requeue(JOB)
+        verb(slurm)
+    assert len(runner.asked) == 1
 
 
-def test_no_answer_in_time_and_no_program_are_unavailable() -> None:
-    slurm, _ = client(CommandTimedOut("late"), CommandMissing("none"))
-    for _ in range(2):
-        with pytest.raises(SlurmUnavailable):
-            slurm.job(JOB)
+def test_no_slurmdbd_is_silence_too() -> None:
+    accounting = CONFIGURATION.replace("accounting_storage/none", "accounting_storage/slurmdbd")
+    slurm, _ = client(out(accounting), err("sacct: error: Problem talking to the database: Connection refused"))
+    with pytest.raises(SlurmUnavailable):
+        slurm.lives(JOB)
+
+
+def test_a_script_that_could_not_be_had_is_no_empty_script() -> None:
+    slurm, _ = client(
+        out("", err="job script retrieval failed: Unable to contact slurm controller (connect failure)"),
+        out("", err="job script retrieval failed: Invalid job id specified"),
+    )
+    with pytest.raises(SlurmUnavailable):
+        slurm.batch_script(JOB)
+    with pytest.raises(SlurmRejected):
+        slurm.batch_script(JOB)
 
 
 def test_a_no_is_a_no() -> None:
@@ -147,39 +138,113 @@ def test_a_no_is_a_no() -> None:
         slurm.requeue(JOB)
 
 
-def test_an_answer_without_a_restart_count_is_not_guessed_at() -> None:
-    slurm, _ = client(out("something else entirely\n"))
+def test_nothing_that_the_user_has_set_for_slurms_commands_reaches_them() -> None:
+    slurm, runner = client(out(line()))
+    slurm.job(JOB)
+    assert runner.environments == [{"PATH": "/bin", "SLURM_CONF": "/s", "LC_ALL": "C"}]
+
+
+def test_a_submission_has_its_own_environment_and_its_script_on_standard_input() -> None:
+    slurm, runner = client(out("123;other\n"))
+    environment = {"PATH": "/usr/bin", "SBATCH_EXPORT": "NONE"}
+    assert slurm.submit(Submission("#!/bin/sh\n", ("--hold",), environment)) == "123"
+    assert (runner.asked, runner.environments) == ([["sbatch", "--parsable", "--hold"]], [environment])
+    assert runner.given == ["#!/bin/sh\n"]
+
+
+@pytest.mark.parametrize(
+    ("options", "job"), [(("--array=3",), "123_3"), (("--array=3-4",), "123"), (("--array=3", "--array=5"), "123_5")]
+)
+def test_an_array_of_one_is_its_element(options: tuple[str, ...], job: str) -> None:
+    slurm, _ = client(out("123\n"))
+    assert slurm.submit(Submission("", options, {})) == job
+
+
+@pytest.mark.parametrize("text", ["", "Submitted batch job 7\n", "x;y"])
+def test_an_answer_without_a_job_is_not_guessed_at(text: str) -> None:
+    slurm, _ = client(out(text))
     with pytest.raises(SlurmUnparsable):
+        slurm.submit(Submission("", (), {}))
+
+
+def test_a_job_that_the_controller_does_not_know_is_none() -> None:
+    slurm, _ = client(err("slurm_load_jobs error: Invalid job id specified"), out(""))
+    assert slurm.job(JOB) is None
+    assert slurm.job(JOB) is None
+
+
+def test_a_bare_array_is_not_one_job() -> None:
+    slurm, _ = client(out(line(JobArrayID="37316000_1") + line(JobArrayID="37316000_2")))
+    with pytest.raises(SlurmUnparsable, match="not one job"):
         slurm.job(JOB)
 
 
-CONFIGURATION = """Configuration data as of 2026-11-29T20:55:24
-ClusterName             = sandbox-vyt
-JobRequeue              = 1
-KillWait                = 10 sec
-OverTimeLimit           = 0 min
-PreemptMode             = REQUEUE
-ProctrackType           = proctrack/linuxproc
-RequeueExit             = 85,90-92
-SLURM_VERSION           = 22.05.8
-
-Slurmctld(primary) at vm is UP
-"""
+def test_a_column_that_squeue_does_not_know_moves_the_others_and_is_refused() -> None:
+    complaint = "squeue: error: Invalid job format specification: PreemptTime"
+    slurm, _ = client(out(line(), err=complaint), out(CONFIGURATION), err("could not find plugin for application/json"))
+    with pytest.raises(SlurmUnparsable, match="PreemptTime"):
+        slurm.job(JOB)
 
 
-def test_the_configuration_is_read_with_units() -> None:
-    slurm, _ = client(out(CONFIGURATION))
-    read = slurm.configuration()
-    assert (read.kill_wait_s, read.cluster, read.requeue_exit) == (10, "sandbox-vyt", (85, 90, 91, 92))
-    assert read.max_batch_requeue is None
+def test_what_the_columns_can_not_carry_is_asked_for_in_json() -> None:
+    wide = line(NodeList="n" * 4000)
+    mine = FLAT | {"job_id": 37316000, "nodes": "n" * 4000}
+    slurm, runner = client(out(wide), out(CONFIGURATION), out(answer("v0.0.38", mine)))
+    record = slurm.job(JOB)
+    assert record is not None
+    assert len(record.nodes) == 4000
+    assert runner.asked[-1] == ["squeue", "--json", "--states=all", "--jobs", JOB]
 
 
-def test_a_configuration_without_killwait_is_not_guessed_at() -> None:
-    slurm, _ = client(out("ClusterName = x\n"))
-    with pytest.raises(SlurmUnparsable, match="KillWait"):
-        slurm.configuration()
+def test_without_json_what_the_columns_can_not_carry_is_unparsable() -> None:
+    slurm, _ = client(
+        out(line(NodeList="n" * 4000)), out(CONFIGURATION), err("fatal: could not find plugin for application/json")
+    )
+    with pytest.raises(SlurmUnparsable, match=r"NodeList.*application/json"):
+        slurm.job(JOB)
 
 
-def test_a_partitions_grace_time() -> None:
-    slurm, _ = client(out("PartitionName=low GraceTime=15 Hidden=NO"))
-    assert slurm.partition("low").grace_time_s == 15
+GRACE_RUNS_OUT = line(PreemptTime="2026-11-30T04:04:01", EndTime="NONE")  # as 24.11 shows it
+
+
+def test_the_end_of_a_grace_that_the_columns_do_not_show_is_asked_for_in_json() -> None:
+    told = answer("v0.0.38", FLAT | {"job_id": 37316000, "end_time": 1796011456})
+    slurm, _ = client(out(GRACE_RUNS_OUT), out(CONFIGURATION), out(told))
+    record = slurm.job(JOB)
+    assert record is not None
+    assert record.end_s == 1796011456
+
+
+def test_without_json_a_job_in_its_grace_is_told_without_an_end() -> None:
+    slurm, _ = client(out(GRACE_RUNS_OUT), out(CONFIGURATION), err("could not find plugin for application/json"))
+    record = slurm.job(JOB)
+    assert record is not None
+    assert record.preempted_s is not None
+    assert record.end_s is None
+
+
+@pytest.mark.parametrize(
+    ("to", "argv"),
+    [
+        ("steps", ["scancel", "--signal=USR1", JOB]),
+        ("batch", ["scancel", "--signal=USR1", "--batch", JOB]),
+        ("2", ["scancel", "--signal=USR1", f"{JOB}.2"]),
+    ],
+)
+def test_a_signal_goes_to_the_steps_or_to_the_shell_and_never_to_both(to: str, argv: list[str]) -> None:
+    slurm, runner = client(out(line()), out(""))
+    slurm.signal(JOB, "USR1", to=to)
+    assert runner.asked[-1] == argv
+
+
+def test_a_signal_to_something_else_is_a_mistake() -> None:
+    slurm, _ = client(out(line()))
+    with pytest.raises(ValueError, match="everything"):
+        slurm.signal(JOB, "TERM", to="everything")
+
+
+def test_a_controller_that_is_down_does_not_answer_and_asking_never_raises() -> None:
+    slurm, _ = client(
+        out("Slurmctld(primary) at vm is UP\n"), err("Slurmctld(primary) at vm is DOWN"), CommandMissing("x")
+    )
+    assert [slurm.answers() for _ in range(3)] == [True, False, False]

@@ -11,7 +11,15 @@ from slurm_resilience.errors import ConfigurationError, RunOwned
 from slurm_resilience.launch.plan import write_plan
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
-from slurm_resilience.manifest.records import AttemptStarted, Cause, DecisionCarriedOut, Record, RunFinished
+from slurm_resilience.manifest.records import (
+    AttemptStarted,
+    Cause,
+    DecisionCarriedOut,
+    Record,
+    RunFinished,
+    SuccessorPlanned,
+    SuccessorQueued,
+)
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.slurm.client import JobState
@@ -31,9 +39,25 @@ class Scene:
     slurm: FakeSlurm
     said: list[str] = field(default_factory=list)
 
-    def resume(self, *, dry_run: bool = False, anyway: bool = False, take_over: bool = False) -> int:
-        afterwards = Afterwards(self.run, self.slurm, FakeClock(), self.said.append, dry_run, anyway, take_over)
+    def resume(
+        self, *, dry_run: bool = False, anyway: bool = False, take_over: bool = False, requeue_now: bool = False
+    ) -> int:
+        afterwards = Afterwards(
+            self.run,
+            self.slurm,
+            FakeClock(),
+            self.said.append,
+            dry_run,
+            anyway,
+            take_over,
+            requeue_now,
+            {"PATH": "/bin"},
+        )
         return afterwards.resume()
+
+    @property
+    def waiting(self) -> list[str]:
+        return [record.job for record in self.slurm.jobs.values() if record.state is JobState.PENDING]
 
     @property
     def chain(self) -> Chain:
@@ -118,6 +142,78 @@ def test_an_owner_that_nobody_can_prove_gone_needs_a_persons_word(tmp_path: Path
         found.resume()
     assert found.resume(take_over=True) == 76
     assert found.cause is Cause.SUPERVISOR_DIED
+
+
+def chained(folder: Path, *records: Record, **job: object) -> Scene:
+    found = scene(folder, *records, **job)
+    found.run.attempt(1).mkdir(parents=True)
+    write_plan(found.run.plan(1), replace(PLAN, chain=True))
+    return found
+
+
+PLANNED = SuccessorPlanned(1, "slurm-resilience:run")
+FOLLOWED = (ended(1, "successor"), DecisionCarriedOut(1, "job 101 is queued and goes on"))
+
+
+def test_a_chain_whose_supervisor_died_before_it_had_a_successor_gets_one(tmp_path: Path) -> None:
+    found = chained(tmp_path, started(1), resumed(1, 0), saved(10, 1), **FAILED)
+    own(found.run, 1, **DEAD)
+    assert (found.resume(), found.resume()) == (75, 75)
+    assert found.cause is Cause.SUPERVISOR_DIED
+    assert found.slurm.requeued == []
+    assert found.waiting == ["1000"]
+    assert found.slurm.submitted["1000"].environment["SLURM_RESILIENCE_SUCCESSOR_OF"] == "1:100"
+    assert "job 1000 is queued and goes on with the run" in found.said[-1]
+
+
+def test_of_a_chain_it_is_said_where_the_successor_is(tmp_path: Path) -> None:
+    found = chained(tmp_path, started(1), PLANNED, SuccessorQueued(1, "101"), *FOLLOWED, **FAILED)
+    found.slurm.jobs["101"] = running("101", state=JobState.PENDING, dependency="afterany:100(unfulfilled)")
+    assert found.resume() == 75
+    assert "job 101 is queued and goes on" in found.said[-1]
+    assert found.waiting == ["101"]
+
+
+def test_a_successor_that_was_lost_before_it_could_begin_is_queued_anew(tmp_path: Path) -> None:
+    found = chained(tmp_path, started(1), PLANNED, SuccessorQueued(1, "101"), *FOLLOWED, **FAILED)
+    found.slurm.jobs["101"] = running("101", state=JobState.NODE_FAIL)
+    assert found.resume(dry_run=True) == 0
+    assert found.waiting == []
+    assert found.resume() == 75
+    assert found.waiting == ["1000"]
+
+
+def test_a_successor_that_a_person_cancelled_is_not_queued_anew_without_their_word(tmp_path: Path) -> None:
+    found = chained(tmp_path, started(1), PLANNED, SuccessorQueued(1, "101"), *FOLLOWED, **FAILED, requeue=False)
+    found.slurm.jobs["101"] = running("101", state=JobState.CANCELLED)
+    assert found.resume() == 76
+    assert found.waiting == []
+    assert found.resume(anyway=True) == 75
+    assert found.slurm.requeued == ["100"]
+
+
+def test_a_stop_whose_successor_could_not_be_cancelled_is_carried_out(tmp_path: Path) -> None:
+    found = chained(tmp_path, started(1), PLANNED, SuccessorQueued(1, "101"), ended(1, "stop"), **FAILED)
+    found.slurm.jobs["101"] = running("101", state=JobState.PENDING)
+    assert found.resume() == 76
+    assert found.waiting == []
+
+
+def test_the_delay_of_a_requeued_job_is_taken_back_on_a_persons_word_alone(tmp_path: Path) -> None:
+    found = scene(tmp_path, started(1), ended(1), REQUEUED, state=JobState.PENDING, reason="BeginTime", restarts=1)
+    assert found.resume() == 75
+    assert found.resume(requeue_now=True, dry_run=True) == 0
+    assert found.slurm.started_now == []
+    assert found.resume(requeue_now=True) == 75
+    assert found.slurm.started_now == ["100"]
+    assert any("credentials" in sentence for sentence in found.said)
+
+
+def test_a_job_that_waits_for_nodes_has_no_delay_to_take_back(tmp_path: Path) -> None:
+    found = scene(tmp_path, started(1), ended(1), REQUEUED, state=JobState.PENDING, reason="Resources", restarts=1)
+    assert found.resume(requeue_now=True) == 75
+    assert found.slurm.started_now == []
+    assert "no delay to take back" in found.said[-1]
 
 
 def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from slurm_resilience.errors import ConfigurationError, SlurmRejected
 from slurm_resilience.launch.plan import CommandKind, read_plan, write_plan
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.process_identity import Identity
 from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.signals.ladder import Asked
+from slurm_resilience.signals.user_signal import UserSignal
+from slurm_resilience.slurm.client import JobRef, QosRecord, SlurmConfiguration, Submission
 from slurm_resilience.slurm.facts import JobFacts, job_facts
 from slurm_resilience.supervisor.preparation import (
     LOCAL_STOP_S,
@@ -26,7 +30,7 @@ from slurm_resilience.supervisor.preparation import (
 )
 from slurm_resilience.supervisor.request import Request
 from slurm_resilience.supervisor.surroundings import Mode, choose_shape
-from tests.faults.fake_slurm import FakeSlurm, running
+from tests.faults.fake_slurm import CONFIGURATION, FakeSlurm, running
 from tests.unit.cli.told_runs import saved, started, tell
 from tests.unit.supervisor.requests import request
 
@@ -39,9 +43,11 @@ def facts(**more: str) -> JobFacts:
     return found
 
 
-def ask(slurm: FakeSlurm | None, here: JobFacts | None, words: str = "python t.py") -> tuple[Granted, list[str]]:
+def ask(
+    slurm: FakeSlurm | None, here: JobFacts | None, words: str = "python t.py", **environment: str
+) -> tuple[Granted, list[str]]:
     said: list[str] = []
-    return ask_what_is_granted(slurm, here, request(words), 1000.0, said.append), said
+    return ask_what_is_granted(slurm, here, request(words), 1000.0, said.append, environment), said
 
 
 def prepared(wanted: Request, mode: Mode = Mode.BATCH, here: JobFacts | None = None, **environment: str) -> Prepared:
@@ -90,6 +96,117 @@ def test_what_slurm_said_before_it_fell_silent_is_kept() -> None:
     assert granted.times.kill_wait_s == 30.0
     assert granted.times.end_s == 5000.0
     assert "nowhere" in said[0]
+
+
+QOS = QosRecord("long", 40, "cluster")
+
+
+class WithQos(FakeSlurm):
+    """A cluster with accounting."""
+
+    def qos(self, name: str) -> QosRecord | None:
+        return replace(QOS, name=name)
+
+
+def cluster(**changed: object) -> SlurmConfiguration:
+    return replace(CONFIGURATION, **changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("slurm", "grace_s", "grace_of", "mode"),
+    [
+        (FakeSlurm, 15, "the partition", ""),  # no word about how it preempts: unknown
+        (WithQos, 40, "QOS long", "REQUEUE"),
+        (FakeSlurm, 0, "the QOS, which can't be asked", ""),
+    ],
+)
+def test_the_grace_is_that_of_who_preempts(slurm: type[FakeSlurm], grace_s: float, grace_of: str, mode: str) -> None:
+    kind = "" if grace_of == "the partition" else "preempt/qos"
+    granted, _ = ask(slurm({"7": running(qos="long")}, configured=cluster(preempt_type=kind)), facts())
+    times = granted.times
+    assert (times.grace_time_s, times.grace_of, times.preempt_mode) == (grace_s, grace_of, mode)
+
+
+def test_a_partitions_way_to_preempt_counts_where_partitions_preempt() -> None:
+    granted, _ = ask(FakeSlurm({"7": running()}, configured=cluster(preempt_type="preempt/partition_prio")), facts())
+    assert granted.times.preempt_mode == "REQUEUE"
+    granted, _ = ask(FakeSlurm({"7": running()}, configured=cluster(preempt_type="preempt/none")), facts())
+    assert granted.times.preempt_mode == "OFF"
+
+
+def test_over_time_is_the_clusters_where_the_partition_has_none() -> None:
+    granted, _ = ask(FakeSlurm({"7": running()}, configured=cluster(over_time_limit_s=300)), facts())
+    assert granted.times.over_time_limit_s == 300
+
+
+def submitted(script: str) -> FakeSlurm:
+    return FakeSlurm({"7": running()}, submitted={"7": Submission(script, (), {})})
+
+
+def test_the_jobs_own_warning_is_known_where_it_is_written() -> None:
+    slurm = submitted("#!/bin/bash\n#SBATCH --signal=B:USR1@90\nexec srun-resilient t.py\n")
+    granted, said = ask(slurm, facts())
+    assert granted.times.user_signal == UserSignal("USR1", 90, True, "#SBATCH --signal")
+    granted, _ = ask(slurm, facts(), SBATCH_SIGNAL="USR2@30")
+    assert granted.times.user_signal == UserSignal("USR2", 30, False, "SBATCH_SIGNAL")
+    granted, _ = ask(FakeSlurm(), None, "--signal=USR1@30 --partition=low python t.py")
+    assert granted.times.user_signal == UserSignal("USR1", 30, False, "srun's --signal")
+    assert said == []
+
+
+class Secretive(FakeSlurm):
+    def batch_script(self, job: JobRef) -> str:
+        raise SlurmRejected(f"job script retrieval failed for job {job}")
+
+
+def test_a_script_that_slurm_does_not_show_is_no_matter() -> None:
+    granted, said = ask(Secretive({"7": running(end_s=5000.0)}), facts())
+    assert granted.times.user_signal is None
+    assert granted.times.grace_time_s == 15
+    assert said == []
+
+
+def test_what_is_not_obeyed_is_among_what_is_said_at_the_start() -> None:
+    wanted = request("--wait=5 -K1 python t.py")
+    granted, _ = ask(FakeSlurm({"7": running()}), facts(), SLURM_KILL_BAD_EXIT="1")
+    sentences = make_ladder(granted, None, wanted).inversions
+    assert [sentence.partition(" is not")[0] for sentence in sentences] == ["-K1", "--wait=5"]
+
+
+def test_a_plain_commands_short_wait_is_named_once_a_save_was_measured(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", started(1), saved(10, 1), saved(20, 1))
+    chain = Chain.of(Journal(run).read())
+    granted, _ = ask(FakeSlurm({"7": running()}), facts())
+    assert any("--wait=1 " in s for s in make_ladder(granted, chain, request("--wait=1 ./a.out")).inversions)
+
+
+def test_a_lead_longer_than_the_time_is_refused_but_not_in_a_grace_period() -> None:
+    wanted = request("python t.py", asked=Asked(stop_before_end_s=500.0))
+
+    def granted(preempted_s: float | None = None) -> Granted:
+        slurm = FakeSlurm({"7": running(start_s=0.0, end_s=400.0, preempted_s=preempted_s)})
+        return ask_what_is_granted(slurm, facts(), wanted, 1000.0, lambda _: None)
+
+    with pytest.raises(ConfigurationError, match="longer than the job's whole time"):
+        granted()
+    make_ladder(granted(preempted_s=385.0), None, wanted)
+
+
+def test_the_slowest_steps_are_measured_between_two_checkpoints_of_one_attempt(tmp_path: Path) -> None:
+    chain = Chain.of(Journal(tell(tmp_path / "run", started(1), saved(10, 1), saved(20, 1))).read())
+    first, second = chain.checkpoints
+    told = replace(chain, checkpoints=(replace(first, time_s=100.0), replace(second, time_s=150.0)))
+    assert measured_in(told).step_s == 5.0
+    assert measured_in(replace(chain, checkpoints=chain.checkpoints[:1])).step_s is None
+
+
+def test_srun_waits_and_torchrun_is_patient_as_the_ladder_says() -> None:
+    found = prepared(request("python t.py", asked=Asked(stop_timeout_s=1000.0)))
+    [wait] = [word for word in found.argv if word.startswith("--wait=")]
+    assert int(wait.partition("=")[2]) > 1000
+    assert found.plan.shutdown_timeout_s is not None
+    assert found.plan.shutdown_timeout_s >= 1000
+    assert (found.plan.start_s, found.plan.over_time_limit_s) == (0.0, 0.0)
 
 
 def test_without_slurm_a_person_waits_for_the_save() -> None:

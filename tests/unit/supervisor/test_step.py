@@ -39,17 +39,23 @@ class Scene:
         self.kill_wait_s = 600.0
         self.by_person = False
         self.second_interrupt = signal.SIGTERM
+        self.is_preempted = True
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.after_preemption_s: float | None = None
+        self.environment_of_step: dict[str, str] = {}
 
     def preempting(self) -> bool:
         self.preempting_asked += 1
-        return True
+        self.may_answer.wait(PATIENCE_S)
+        return self.is_preempted
 
     def beside(self) -> None:
         self.looked_beside += 1
 
     def watch(self, argv: Sequence[str], *story: Callable[[], None], heard: Sequence[signal.Signals] = ()) -> StepEnd:
         """Watch the step to its end; the story is told beside it, one event once the one before is done."""
-        environment = {**os.environ, "ENOUGH": str(self.enough)}
+        environment = {**os.environ, "ENOUGH": str(self.enough), **self.environment_of_step}
         watch = StepWatch(
             self.run,
             1,
@@ -62,6 +68,7 @@ class Scene:
             self.said.append,
             self.preempting,
             self.beside,
+            self.after_preemption_s,
         )
         failed: list[BaseException] = []
 
@@ -172,6 +179,20 @@ def test_the_step_is_given_up_before_slurm_kills_us(scene: Scene) -> None:
     assert any("can't wait for the ranks any longer" in text for text in scene.said)
 
 
+def test_when_one_node_falls_silent_the_others_are_asked_to_save_and_stop(scene: Scene) -> None:
+    def beat_without_the_second() -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        while not scene.run.stop_order(1).exists() and time.monotonic() < end_s:
+            os.utime(scene.run.agent_record(1, 0))
+            time.sleep(0.2)
+
+    scene.environment_of_step = {"SLURM_RESILIENCE_SILENT_AFTER": "6"}
+    running = (scene.record(0, Outcome.RUNNING), scene.record(1, Outcome.RUNNING))
+    scene.watch(UNTIL_TOLD, *running, beat_without_the_second, scene.wait_ordered("PEER_FAILED"))
+    assert "node agent 1 has not been heard for 6 s" in str(scene.orders[0]["because"])
+    assert scene.orders[0]["seconds"] == scene.kill_wait_s
+
+
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.NOT_STARTED])
 def test_when_one_node_has_failed_the_others_are_told(scene: Scene, outcome: Outcome) -> None:
     scene.watch(UNTIL_TOLD, scene.record(1, outcome), scene.wait_ordered("PEER_FAILED"))
@@ -196,6 +217,42 @@ def test_slurm_is_asked_once_why_the_ranks_were_asked_to_stop(scene: Scene) -> N
     )
     assert end.in_grace
     assert scene.preempting_asked == 1
+
+
+def test_a_controller_that_does_not_answer_delays_no_signal(scene: Scene) -> None:
+    scene.may_answer.clear()
+    end = scene.watch(
+        UNTIL_TOLD,
+        scene.record(0, Outcome.RUNNING, "TERMINATION"),
+        lambda: _until(lambda: scene.preempting_asked > 0, "Slurm was not asked"),
+        scene.send(signal.SIGUSR1),
+        scene.wait_ordered("WARNING"),
+        scene.may_answer.set,
+    )
+    assert end.signals == ("SIGUSR1",)
+    assert end.in_grace  # its word is waited for at the end: Slurm forgets it
+
+
+def test_a_warning_that_is_a_preemptions_gets_its_deadline(scene: Scene) -> None:
+    scene.after_preemption_s = 40.0
+    scene.watch(UNTIL_TOLD, scene.record(0, Outcome.RUNNING, "WARNING"), scene.wait_ordered("TERMINATION"))
+    seconds = scene.orders[0]["seconds"]
+    assert isinstance(seconds, float)
+    assert 1 <= seconds <= 40
+
+
+def test_a_warning_that_is_none_is_left_as_it_is_and_a_term_after_it_is_asked_about_again(scene: Scene) -> None:
+    scene.after_preemption_s, scene.is_preempted = 40.0, False
+    end = scene.watch(
+        UNTIL_TOLD,
+        scene.record(0, Outcome.RUNNING, "WARNING"),
+        lambda: _until(lambda: scene.preempting_asked == 1, "Slurm was not asked"),
+        lambda: time.sleep(0.5),
+        scene.record(1, Outcome.RUNNING, "TERMINATION"),
+        lambda: _until(lambda: scene.preempting_asked == 2, "Slurm was not asked again"),
+    )
+    assert not scene.run.stop_order(1).exists()
+    assert not end.in_grace
 
 
 def test_agents_that_outlive_a_killed_srun_are_waited_for(scene: Scene) -> None:

@@ -11,7 +11,15 @@ from slurm_resilience.checkpoint.distributed.shards import Layouts
 from slurm_resilience.errors import CheckpointMismatch, CheckpointUnavailable, CheckpointUnsupported, NothingToResume
 from slurm_resilience.manifest.chain import Chain, CheckpointState
 from slurm_resilience.manifest.journal import Journal
-from slurm_resilience.manifest.records import AttemptStarted, CheckpointCommitted, Part, SaveReason, checkpoint_id
+from slurm_resilience.manifest.records import (
+    AttemptStarted,
+    CheckpointCommitted,
+    CheckpointQuarantined,
+    CheckpointReleased,
+    Part,
+    SaveReason,
+    checkpoint_id,
+)
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.training.part_loading import PartLoading
 from slurm_resilience.training.ranks import AloneRank, Ranks
@@ -91,6 +99,28 @@ def test_a_word_to_start_again_does_not_throw_away_what_can_be_loaded(journal: J
     store = MemoryStore()
     commit(journal, store, 10)
     assert find(journal, store, from_scratch=True).step == 10
+
+
+def test_what_is_in_quarantine_is_not_loaded_and_that_is_said(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = MemoryStore()
+    for step in (10, 20):
+        commit(journal, store, step)
+    journal.append(CheckpointQuarantined(checkpoint_id(20, 1), 1, "two attempts died of it"))
+    assert find(journal, store).step == 10
+    assert "step-0000000020.a1 is in quarantine and not loaded: two attempts died of it" in capsys.readouterr().err
+
+
+def test_a_run_whose_last_checkpoint_is_in_quarantine_needs_a_word_and_may_then_start_again(journal: Journal) -> None:
+    store = MemoryStore()
+    commit(journal, store, 10)
+    journal.append(CheckpointQuarantined(checkpoint_id(10, 1), 1, "by a person"))
+    with pytest.raises(NothingToResume, match=r"release one that is in quarantine \(step-0000000010\.a1\)"):
+        find(journal, store)
+    assert find(journal, store, from_scratch=True) is None
+    journal.append(CheckpointReleased(checkpoint_id(10, 1)))
+    assert find(journal, store).step == 10
 
 
 def test_a_file_system_that_is_away_for_a_moment_is_waited_for(journal: Journal) -> None:

@@ -1,0 +1,142 @@
+"""What lies in an attempt's folder, read as witnesses: unreadable is one witness less, never another word."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.manifest.chain import Attempt
+from slurm_resilience.manifest.records import AttemptStarted, CheckpointCommitted, SaveFailed, SaveReason, checkpoint_id
+from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.supervisor.witnesses import (
+    OUTPUT_BYTES,
+    OUTPUT_LINES,
+    WORDS,
+    exception_line,
+    last_words,
+    rank_errors,
+    saves_refused,
+    task_ends,
+    telling_lines,
+)
+
+PLAIN = """Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    raise ValueError("bad")
+ValueError: bad
+"""
+CHAINED = """Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+OSError: [Errno 28] No space left on device: '/x'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "b.py", line 2, in <module>
+    save()
+slurm_resilience.errors.CheckpointUnavailable: /x can't be written: No space left on device
+"""
+LONG = """Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+    all_reduce()
+torch.distributed.DistBackendError: NCCL error in: a.cpp:1, unhandled system error
+ncclSystemError: System call (e.g. socket, malloc) or external library call failed
+Last error:
+Connect to n2 failed
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    run = RunDirectory(tmp_path / "run")
+    run.attempt(1).mkdir(parents=True)
+    return run
+
+
+def attempt(*, committed: tuple[int, ...] = (), failed: tuple[int, ...] = (), restarts: int | None = None) -> Attempt:
+    return Attempt(
+        1,
+        AttemptStarted(1, "batch", ("train.py",), "n1", "7", restarts),
+        0.0,
+        checkpoints=tuple(
+            CheckpointCommitted(checkpoint_id(step, 1), step, 1, SaveReason.PERIODIC, 1, (), 1.0) for step in committed
+        ),
+        saves_failed=tuple(SaveFailed(1, step, f"no space at {step}") for step in failed),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (PLAIN, "ValueError: bad"),
+        (CHAINED, "slurm_resilience.errors.CheckpointUnavailable: /x can't be written: No space left on device"),
+        (
+            LONG,
+            "torch.distributed.DistBackendError: NCCL error in: a.cpp:1, unhandled system error … Connect to n2 failed",
+        ),
+        ("MemoryError", "MemoryError"),
+        ("", "no words"),
+        ("x" * 1000, "x" * WORDS),
+    ],
+)
+def test_the_line_that_names_the_exception_is_found(text: str, line: str) -> None:
+    assert exception_line(text) == line
+
+
+def test_the_first_rank_to_fall_is_named_first(run: RunDirectory) -> None:
+    for rank, time_s in ((0, 30.0), (12, 10.0)):
+        path = run.rank_error(1, rank)
+        path.write_text(PLAIN)
+        os.utime(path, (time_s, time_s))
+    assert [(words.rank, words.time_s) for words in last_words(run, 1)] == [(12, 10.0), (0, 30.0)]
+    assert rank_errors(run, 1) == ("rank-00012: ValueError: bad", "rank-00000: ValueError: bad")
+
+
+def test_a_rank_whose_words_cannot_be_read_is_one_witness_less(run: RunDirectory) -> None:
+    run.rank_error(1, 0).mkdir()
+    (run.attempt(1) / "error-rank-x.txt").write_text(PLAIN)
+    assert last_words(run, 1) == ()
+    assert last_words(run, 2) == ()
+
+
+def test_exit_notes_are_those_of_this_life_of_the_job(run: RunDirectory) -> None:
+    note = {"job": "7", "restart": 2, "step": 0, "node": "n1", "rank": 0, "pid": 1, "status": 9, "time": 1.0}
+    folder = run.attempt(1) / "exit-notes"
+    folder.mkdir()
+    (folder / "n1.jsonl").write_text(f"{json.dumps(note)}\n{json.dumps({**note, 'restart': 1})}\n")
+    assert len(task_ends(run, attempt(restarts=2), pytest.fail)) == 1
+    assert task_ends(run, attempt(), pytest.fail) == ()
+
+
+def test_only_the_lines_of_this_attempt_that_say_something_are_kept(tmp_path: Path) -> None:
+    output = tmp_path / "slurm-7.out"
+    before = "srun: error: Node failure on n1\n"
+    output.write_text(f"{before}step 3\nOSError: [Errno 28] No space left on device\nstep 4\n")
+    assert telling_lines(output, len(before)) == ("OSError: [Errno 28] No space left on device",)
+    assert len(telling_lines(output, 0)) == 2
+    assert len(telling_lines(output, 10_000)) == 2  # it was cut off and written anew
+    assert telling_lines(tmp_path / "none", 0) == ()
+
+
+def test_of_a_flood_the_first_and_the_last_lines_are_kept(tmp_path: Path) -> None:
+    output = tmp_path / "slurm-7.out"
+    output.write_text("".join(f"srun: error: n{n}: task {n}: Killed\n" for n in range(200)) * 2)
+    lines = telling_lines(output, 0)
+    assert len(lines) == 2 * OUTPUT_LINES
+    assert (lines[0], lines[-1]) == ("srun: error: n0: task 0: Killed", "srun: error: n199: task 199: Killed")
+
+
+def test_no_more_than_the_end_of_a_long_output_is_read(tmp_path: Path) -> None:
+    output = tmp_path / "slurm-7.out"
+    with output.open("wb") as file:
+        file.write(b"srun: error: Node failure on n1\n")
+        file.truncate(OUTPUT_BYTES + 1000)
+    assert telling_lines(output, 0) == ()
+
+
+def test_a_save_that_a_later_one_made_good_is_forgiven() -> None:
+    assert saves_refused(attempt(committed=(10, 30), failed=(20, 40))) == ("no space at 40",)
+    assert saves_refused(attempt(failed=(20,))) == ("no space at 20",)
