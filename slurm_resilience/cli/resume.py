@@ -25,16 +25,18 @@ def resume(ctx: click.Context, run: Path, anyway: bool, take_over: bool, requeue
     `scontrol requeue`; of a chain, that a successor is queued. Harmless when there is nothing to do, and when it is run
     twice.
     """
+    import getpass
     import os
+    import socket
 
     from slurm_resilience.clock import SystemClock
     from slurm_resilience.manifest.run_directory import RunDirectory
-    from slurm_resilience.slurm.command_line import CommandLineSlurm
+    from slurm_resilience.slurm.choice import choose_client
     from slurm_resilience.supervisor.afterwards import Afterwards
 
     afterwards = Afterwards(
         RunDirectory(run.absolute()),
-        CommandLineSlurm(),
+        choose_client(os.environ, say=click.echo),
         SystemClock(),
         click.echo,
         dry_run,
@@ -42,5 +44,6 @@ def resume(ctx: click.Context, run: Path, anyway: bool, take_over: bool, requeue
         take_over,
         requeue_now,
         os.environ,
+        f"{getpass.getuser()} on {socket.gethostname()}",
     )
     ctx.exit(afterwards.resume())

@@ -85,6 +85,8 @@ class Plan:
     """For the deputy, and for `status`."""
     chain: bool = False
     """Whether the run goes on by a successor's job, and not by requeueing this one."""
+    chain_dependency: str = "afterany"
+    """What a successor waits for."""
     start_s: float | None = None
     """When the job began, seconds since the epoch by the controller's clock: tells a node whose clock lags."""
     over_time_limit_s: float = 0.0

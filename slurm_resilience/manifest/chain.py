@@ -29,6 +29,7 @@ from slurm_resilience.manifest.records import (
     CheckpointUnpinned,
     CheckpointVerified,
     DecisionCarriedOut,
+    GoOnAsked,
     Line,
     RunCreated,
     RunFinished,
@@ -63,6 +64,8 @@ class Attempt:
     """A successor was to be submitted under this token; None: none was planned."""
     successor: str | None = None
     """The successor's job, if its submission is told."""
+    go_on_asked: str | None = None
+    """Who has asked that the run goes on although it was stopped with this attempt; None: nobody."""
     quarantined: tuple[CheckpointId, ...] = ()
     """Checkpoints that its death gave reason to put into quarantine."""
 
@@ -160,6 +163,7 @@ class _AttemptSoFar:
     gained: bool = False
     successor_token: str | None = None
     successor: str | None = None
+    go_on_asked: str | None = None
     quarantined: dict[CheckpointId, None] = field(default_factory=dict)
 
     def hear(
@@ -171,6 +175,7 @@ class _AttemptSoFar:
         | SuccessorPlanned
         | SuccessorQueued
         | AttemptEnded
+        | GoOnAsked
         | DecisionCarriedOut,
         time_s: float,
     ) -> None:
@@ -191,6 +196,8 @@ class _AttemptSoFar:
             case AttemptEnded():
                 if self.ended is None:
                     self.ended, self.ended_s = record, time_s
+            case GoOnAsked():
+                self.go_on_asked = record.by
             case DecisionCarriedOut():
                 self.carried_out = self.carried_out or record
 
@@ -210,6 +217,7 @@ class _AttemptSoFar:
             self.gained,
             self.successor_token,
             self.successor,
+            self.go_on_asked,
             tuple(self.quarantined),
         )
 

@@ -31,6 +31,7 @@ from slurm_resilience.manifest.records import (
     CheckpointUnpinned,
     CheckpointVerified,
     DecisionCarriedOut,
+    GoOnAsked,
     Line,
     Record,
     RunCreated,
@@ -62,6 +63,7 @@ KINDS: dict[str, type[Record]] = {
     "successor_planned": SuccessorPlanned,
     "successor_queued": SuccessorQueued,
     "attempt_ended": AttemptEnded,
+    "go_on_asked": GoOnAsked,
     "decision_carried_out": DecisionCarriedOut,
     "run_finished": RunFinished,
 }

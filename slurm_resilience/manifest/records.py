@@ -264,6 +264,15 @@ class AttemptEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class GoOnAsked:
+    """A person's word, after a stop, that the run is to go on all the same: its budgets begin anew."""
+
+    attempt: int
+    """The last one before it."""
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionCarriedOut:
     attempt: int
     how: str
@@ -294,6 +303,7 @@ Record = Union[
     SuccessorPlanned,
     SuccessorQueued,
     AttemptEnded,
+    GoOnAsked,
     DecisionCarriedOut,
     RunFinished,
 ]

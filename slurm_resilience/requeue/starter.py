@@ -2,6 +2,7 @@
 
 | the job after the attempt                          | started by |
 |----------------------------------------------------|------------|
+| any, after `resume --anyway`                       | a person   |
 | none: outside Slurm                                | a person   |
 | another job, not the attempt's successor           | a person   |
 | its successor, for the first time                  | Slurm      |
@@ -33,6 +34,8 @@ def was_stopped(attempt: Attempt) -> bool:
 
 def who_started(before: Attempt, job: str | None, restart_count: int | None) -> Starter:
     """Who started life `restart_count` of `job`, the first to come after attempt `before`."""
+    if before.go_on_asked is not None:
+        return Starter.PERSON
     restarts, restarts_before = restart_count or 0, before.started.restart_count or 0
     if job is None or before.started.job is None:
         return Starter.PERSON

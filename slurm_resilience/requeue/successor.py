@@ -25,10 +25,17 @@ def token_of(run_id: str) -> str:
     return f"{MARK}{run_id}"
 
 
+LONGEST_COMMENT_BYTES = 1024
+"""sbatch takes no longer one (22.05.8, 24.11.5)."""
+
+
 def with_token(comment: str, token: str) -> str:
-    """The user's own words are kept before it; the token of a run before, and a second one of this run, are not."""
+    """The user's own words are kept before it, as far as they fit; the token of a run before, and a second one of this
+    run, are not."""
     words = [word for word in comment.split(" ") if not word.startswith(MARK)]
-    return " ".join([*words, token]).strip()
+    room = LONGEST_COMMENT_BYTES - len(token.encode()) - 1
+    kept = " ".join(words).encode()[: max(room, 0)].decode(errors="ignore")
+    return f"{kept} {token}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,7 @@ def plan_successor(listing: Iterable[JobRecord], me: JobRef, known: Known, *, si
         step: Step = Keep(stays.job) if waits_for(stays.dependency, me) else Repoint(stays.job, wanted)
         return Plan(step, tuple(record.job for record in extras))
     for record in others:
-        if record.job == known.named and record.state is JobState.CANCELLED:
+        if record.state is JobState.CANCELLED and _is(record.job, known.named):
             return Plan(Respect(record.job))
     for record in others:
         if may_still_go_on(record) and not known.has_begun(record):
@@ -175,6 +182,11 @@ def predecessor(chain: Chain, *, job: str, restart_count: int, said: str | None,
 def _age(job: JobRef) -> tuple[int, str]:
     number = job.partition("_")[0]
     return (int(number) if number.isdigit() else 0, job)
+
+
+def _is(listed: JobRef, named: str | None) -> bool:
+    """A waiting array element that is cancelled is listed by the number of its array (22.05, 24.11)."""
+    return named is not None and listed in (named, named.partition("_")[0])
 
 
 def _said(record: JobRecord) -> str:

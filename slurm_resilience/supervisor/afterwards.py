@@ -20,6 +20,7 @@ from slurm_resilience.manifest.attempt import live_owner, release
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.lease import process_liveness
+from slurm_resilience.manifest.records import GoOnAsked
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
 from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Hold, Requeue, Restart, Stop, Successor, Way
@@ -28,6 +29,7 @@ from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClie
 from slurm_resilience.supervisor.asking import Asking
 from slurm_resilience.supervisor.ending import Ending, Seen
 from slurm_resilience.supervisor.ownership import OVER, liveness_by_slurm
+from slurm_resilience.supervisor.request import Dependency
 from slurm_resilience.supervisor.succession import CancelledByPerson, GoneOn, NotSure, Queued, Succession
 
 PATIENCE_S = 60.0
@@ -47,6 +49,8 @@ class Afterwards:
     """A person's word that a job which was queued again need not be held back."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """What the environment of a successor is made of."""
+    who: str = "somebody"
+    """Whose word `anyway` is, for the journal."""
 
     def resume(self) -> int:
         """Says what it does, sentence by sentence; returns an exit code of errors.py. Raises RunOwned."""
@@ -61,11 +65,11 @@ class Afterwards:
         if newest.ended is None:
             self._refuse_if_owned(chain)
         elif newest.carried_out is not None and newest.ended.decision in ("requeue", "leave"):
-            return self._tell_where_it_is(newest)
+            return self._tell_where_it_is(journal, newest)
         elif newest.ended.decision in ("stop", "hold"):
             if newest.carried_out is None and not self.dry_run:
                 self._ending(journal, newest).conclude(newest.number, self._seen(newest))
-            return self._after_a_stop(newest)
+            return self._after_a_stop(journal, newest)
         if self.dry_run:
             self.say(f"would conclude attempt {newest.number} and carry out what that decides")
             return EXIT_FINISHED
@@ -133,7 +137,14 @@ class Afterwards:
                 return EXIT_WILL_NOT_GO_ON
 
     def _succession(self, journal: Journal) -> Succession:
-        return Succession(journal, self.slurm, self.environment)
+        return Succession(journal, self.slurm, self.environment, self._dependency(journal))
+
+    def _dependency(self, journal: Journal) -> Dependency:
+        newest = Chain.of(journal.read()).newest_attempt
+        try:
+            return Dependency(read_plan(self.run.plan(newest.number if newest is not None else 0)).chain_dependency)
+        except ConfigurationError:  # it died before it had one
+            return Dependency.AFTERANY
 
     def _see_to_the_successor(self, journal: Journal, newest: Attempt) -> int:
         """The attempt is told, and its successor is to go on: make sure that it is there, and say where."""
@@ -154,9 +165,9 @@ class Afterwards:
                 return EXIT_WILL_GO_ON
             case CancelledByPerson():
                 self.say(f"attempt {newest.number} is not followed: {standing}")
-                return self._only_anyway(newest.started.job)
+                return self._only_anyway(journal, newest.started.job)
 
-    def _tell_where_it_is(self, newest: Attempt) -> int:
+    def _tell_where_it_is(self, journal: Journal, newest: Attempt) -> int:
         job = newest.started.job
         if job is None:
             self.say(f"start it again to go on: srun-resilient {shlex.join(newest.started.command)}")
@@ -169,7 +180,7 @@ class Afterwards:
             self.say(
                 f"job {job} was queued again after attempt {newest.number}, and has ended since: {record.state.value}"
             )
-            return self._only_anyway(job)
+            return self._only_anyway(journal, job)
         if self.requeue_now and record.state is JobState.PENDING and not record.held:
             return self._start_now(JobRef(job), record)
         held = f"; it is held ({record.reason}): `scontrol release {job}` lets it go on" if record.held else ""
@@ -183,31 +194,34 @@ class Afterwards:
             return EXIT_WILL_GO_ON
         self.say(
             f"Slurm holds job {job} back so that every node forgets the credentials of its former life; without the "
-            "delay a node that has been slow to clear up may refuse the job, which is then queued again"
+            "delay a node that has been slow to clear up may refuse the job, which is then queued again or (24.11) ended"
         )
         if self.dry_run:
-            self.say(f"would run: scontrol update JobId={job} StartTime=now")
+            self.say(f"would run: scontrol update JobId={job} StartTime=now+5seconds")
             return EXIT_FINISHED
         self.slurm.start_now(job)
         self.say(f"job {job} may start now")
         return EXIT_WILL_GO_ON
 
-    def _after_a_stop(self, newest: Attempt) -> int:
+    def _after_a_stop(self, journal: Journal, newest: Attempt) -> int:
         assert newest.ended is not None
         job = newest.started.job
         self.say(f"attempt {newest.number} was stopped: {newest.ended.decision_reason}")
         if job is None:
             self.say(f"start it again to go on: srun-resilient {shlex.join(newest.started.command)}")
             return EXIT_WILL_NOT_GO_ON
-        return self._only_anyway(job)
+        return self._only_anyway(journal, job)
 
-    def _only_anyway(self, job: str) -> int:
+    def _only_anyway(self, journal: Journal, job: str) -> int:
         if not self.anyway:
             self.say(f"to go on, submit the job again, or queue job {job} again with `--anyway`")
             return EXIT_WILL_NOT_GO_ON
         if self.dry_run:
             self.say(f"would run: scontrol requeue {job}")
             return EXIT_FINISHED
+        newest = Chain.of(journal.read()).newest_attempt
+        if newest is not None and newest.go_on_asked is None:  # before the deed: who starts finds that it may
+            journal.append(GoOnAsked(newest.number, self.who))
         record = self.slurm.job(JobRef(job))
         if record is not None and not record.requeue:  # in a chain that is forbidden, while a successor waits
             self.slurm.may_requeue(JobRef(job), True)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from slurm_resilience.clock import Clock
-from slurm_resilience.errors import SlurmError
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.lease import Owner
@@ -128,13 +127,10 @@ class Continuity:
         )
 
     def preempting(self) -> bool:
-        """Whether Slurm says so; False where it doesn't answer."""
+        """Whether Slurm says so. Raises SlurmError where it doesn't answer: that is no "no"."""
         if self.slurm is None or self.facts is None:
             return False
-        try:
-            record = self.slurm.job(self.facts.job)
-        except SlurmError:
-            return False
+        record = self.slurm.job(self.facts.job)
         return record is not None and record.preempted_s is not None
 
     @property

@@ -83,13 +83,22 @@ class Deeds:
         slurm, job = self.slurm, attempt.started.job
         if slurm is None or job is None:
             return NotDone("there is no Slurm here to carry it out", final=False)
+        client, restarts = slurm, attempt.started.restart_count or 0
+
+        def requeue() -> Done:
+            # Decided some time ago, perhaps: a life that Slurm has begun since must not be ended by it.
+            record = client.job(JobRef(job))
+            if record is not None and record.restarts > restarts:
+                return Done("somebody had queued the job again before us")
+            client.requeue(JobRef(job))
+            return Done(f"scontrol requeue {job}")
+
         try:
-            self.asking.until_answered(lambda: slurm.requeue(JobRef(job)), f"asking Slurm to requeue job {job}")
+            return self.asking.until_answered(requeue, f"asking Slurm to requeue job {job}")
         except SlurmRejected as refusal:
             return _after_refusal(slurm, attempt, JobRef(job), refusal)
         except SlurmError as error:
             return NotDone(f"{error}; `slurm-resilience resume {self.run}` does it", final=False)
-        return Done(f"scontrol requeue {job}")
 
     def _follow(self, attempt: Attempt) -> Outcome:
         """Make sure that the successor is queued. Where there can be none, this job is queued again instead."""

@@ -74,6 +74,10 @@ class Ending:
         """Write the end of attempt `number`, unless it is written, and carry the decision out, unless it has been."""
         attempt = self._ended(number, seen)
         assert attempt.ended is not None
+        newer = self._newer_than(number)
+        if newer is not None:  # whatever was decided, somebody has gone on with it: a ghost moves nothing any more
+            because = f"attempt {newer} of the run has begun"
+            return Conclusion(Stop(because), Cause.FENCED, because, Done("nothing to do"))
         decision = _decision_of(attempt.ended)
         if attempt.carried_out is not None:
             done: Outcome = Done(attempt.carried_out.how)
@@ -118,6 +122,11 @@ class Ending:
         self.journal.append(
             _end_record(attempt, evidence, diagnosis, "leave", reason), DecisionCarriedOut(attempt.number, reason)
         )
+
+    def _newer_than(self, number: int) -> int | None:
+        chain = Chain.of(self.journal.read())
+        newest = chain.newest_attempt
+        return newest.number if newest is not None and newest.number > number and not chain.finished else None
 
     def _ended(self, number: int, seen: Seen) -> Attempt:
         """The attempt with its end, which is written now where it is not yet."""

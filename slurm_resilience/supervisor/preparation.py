@@ -229,6 +229,7 @@ def prepare(
         tasks=1 if mode is Mode.LOCAL else _tasks(request, shape),
         limits=request.limits,
         chain=request.continue_by is ContinueBy.CHAIN,
+        chain_dependency=request.dependency.value,
         start_s=granted.record.start_s if granted.record is not None else None,
         over_time_limit_s=granted.times.over_time_limit_s,
         shutdown_timeout_s=ladder.shutdown_timeout_s,

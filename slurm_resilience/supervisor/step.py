@@ -56,7 +56,7 @@ class StepWatch:
     """What ends the child at once: srun makes SIGKILL for its tasks of a SIGTERM, a node agent would only ask."""
     say: Callable[[str], None]
     preempting: Callable[[], bool]
-    """Asks Slurm whether the job is being preempted; False where it doesn't answer."""
+    """Asks Slurm whether the job is being preempted. Raises SlurmError where it doesn't answer."""
     beside: Callable[[], None] = lambda: None
     """What else is to be looked after while nobody has asked the ranks to stop. Must not raise, nor wait."""
     after_preemption_s: float | None = None

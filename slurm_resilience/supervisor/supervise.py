@@ -45,6 +45,7 @@ from slurm_resilience.supervisor.surroundings import (
     choose_shape,
     default_run_directory,
     refuse_chain_elsewhere,
+    refuse_what_cannot_be_requeued,
 )
 from slurm_resilience.supervisor.voice import say
 from slurm_resilience.supervisor.witnesses import telling_lines
@@ -272,6 +273,7 @@ def supervisor_for(
     """Where we are decides what we may ask. Raises ConfigurationError."""
     mode = choose_mode(request, facts, srun_found=shutil.which("srun") is not None)
     refuse_chain_elsewhere(request, mode)
+    refuse_what_cannot_be_requeued(request, mode, scontrol_found=shutil.which("scontrol") is not None)
     local = mode is Mode.LOCAL
     shape = choose_shape(request, None if local else facts, mode)  # a mistake in it is told before a run begins
     folder = request.run_dir or default_run_directory(request, None if local else facts, working_directory)

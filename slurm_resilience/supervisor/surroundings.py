@@ -53,6 +53,15 @@ def refuse_chain_elsewhere(request: Request, mode: Mode) -> None:
         raise ConfigurationError("--continue=chain and --no-requeue contradict each other")
 
 
+def refuse_what_cannot_be_requeued(request: Request, mode: Mode, *, scontrol_found: bool) -> None:
+    """Inside a container there often is no scontrol: said before the training starts, not when it is to go on."""
+    if mode is Mode.BATCH and request.requeue and not scontrol_found:
+        raise ConfigurationError(
+            "there is no scontrol on PATH, so this job could not be queued again: put srun-resilient outside of the "
+            "container and the container's options behind it, or say --no-requeue"
+        )
+
+
 def way_on(mode: Mode, cause: Cause, *, may_requeue: bool, chain: bool = False) -> Way:
     """How another attempt could follow. A signal to a supervisor that isn't Slurm's is a person's word."""
     match mode:

@@ -38,7 +38,9 @@ ANNOUNCED = frozenset(
         Cause.DEPENDENCY_NEVER,
     }
 )
-"""Ends that come with a warning and are saved for, or before there was anything to lose: an interval between saves has nothing to do with them."""
+"""Ends that come with a warning and are saved for, or before there was anything to lose.
+
+An interval between saves has nothing to do with them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.durable_file import make_directory_durably, replace_durably
-from slurm_resilience.errors import ConfigurationError
+from slurm_resilience.errors import ConfigurationError, Fenced
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.runtime_folder import RankPhase
@@ -186,6 +186,8 @@ class Run:
                     self._ranks.close()  # who waits for us must not wait for our process to end
             if failure is None and self._environment.supervised and self._boundary is not None:
                 leave_without_teardown()  # stopped or finished, and durable
+            if isinstance(failure, Fenced) and self._environment.supervised:
+                leave_without_teardown(after_exception=failure.exit_code)  # a ghost, and not one that crashed
             if not isinstance(error, Stopped):  # on the way out of a stop, a second signal must find our handler
                 self._stop.close()
             self._close()

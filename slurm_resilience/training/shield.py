@@ -94,8 +94,9 @@ class ChildReaper:
             time.sleep(_LOOK_AGAIN_S)
 
 
-def leave_without_teardown() -> None:
-    """From now on this process ends as soon as its exit handlers have run: with 1 after an unhandled exception, else 0.
+def leave_without_teardown(*, after_exception: int = 1) -> None:
+    """From now on this process ends as soon as its exit handlers have run: with 0, or after an unhandled exception with
+    `after_exception`.
 
     What comes behind them (modules, C++ destructors, a GPU's context) takes seconds on a busy node, of the few that a
     stopped training still has, and can abort a rank that is done: gloo's threads are sometimes still joinable
@@ -110,13 +111,15 @@ def leave_without_teardown() -> None:
         told(kind, error, at)
 
     sys.excepthook = note
-    multiprocessing.util.Finalize(None, _leave, args=(os.getpid(), unhandled), exitpriority=-1000)  # the very last
+    multiprocessing.util.Finalize(
+        None, _leave, args=(os.getpid(), unhandled, after_exception), exitpriority=-1000
+    )  # the very last
 
 
-def _leave(pid: int, unhandled: list[type[BaseException]]) -> None:
+def _leave(pid: int, unhandled: list[type[BaseException]], after_exception: int) -> None:
     if os.getpid() != pid:
         return
-    leave_at_once(1 if unhandled else 0)
+    leave_at_once(after_exception if unhandled else 0)
 
 
 def _daemonic_children() -> list[int]:

@@ -57,6 +57,10 @@ def _by_stop(evidence: Evidence) -> Finding | None:
     if evidence.terminated and evidence.supervisor_died and not evidence.restarted_by_slurm:
         # That SIGTERM is Slurm's answer to the death of the batch script.
         return _finding(Weight.IMPLIED, Cause.SUPERVISOR_DIED, "the supervisor was killed while the training ran")
+    if evidence.terminated and evidence.record is None and evidence.lost:
+        where = ", ".join(agent.host for agent in evidence.lost)
+        because = f"SIGTERM came to every node but {where}: it was lost, and Slurm ended the others"
+        return _finding(Weight.IMPLIED, Cause.NODE_FAILURE, because)
     if evidence.terminated:
         because = "SIGTERM came before the job's time was over, and Slurm's record names no other reason"
         return _finding(Weight.IMPLIED, Cause.PREEMPTED, because)

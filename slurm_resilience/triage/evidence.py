@@ -57,6 +57,8 @@ class Evidence:
     """Of the job's partition or QOS, as Slurm writes it; empty: not known."""
     user_id: int | None = None
     """Whose job it is; None: not known, so nobody is taken for an admin."""
+    nodes_down: tuple[str, ...] = ()
+    """Nodes of the job that Slurm holds for lost while it ends the job."""
 
     @property
     def stop_reasons(self) -> frozenset[str]:
@@ -111,6 +113,12 @@ class Evidence:
     def silent(self) -> tuple[AgentRecord, ...]:
         """Agents that were killed before they could say how their command ended."""
         return tuple(agent for agent in self.agents if agent.outcome is Outcome.RUNNING)
+
+    @property
+    def lost(self) -> tuple[AgentRecord, ...]:
+        """Agents that neither ended nor heard a signal, where others of the attempt did: their node was not there."""
+        unheard = tuple(agent for agent in self.silent if not agent.signals)
+        return unheard if any(agent.signals for agent in self.agents) else ()
 
     @property
     def signs_of_life(self) -> bool:

@@ -232,6 +232,9 @@ def _not_launched(evidence: Evidence, record: JobRecord) -> Finding | None:
 
 def _being_ended(evidence: Evidence, record: JobRecord) -> Finding | None:
     """Slurm ends a job whose batch script lives, doesn't queue it again and names no time limit."""
+    if record.completing and evidence.nodes_down:
+        names = ", ".join(evidence.nodes_down)
+        return _explicit(Cause.NODE_FAILURE, f"Slurm ends job {record.job} and has lost {names} of its nodes")
     if not record.completing or evidence.supervisor_died:
         return None
     return _explicit(Cause.CANCELLED, f"job {record.job} was cancelled")

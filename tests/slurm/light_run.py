@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -162,8 +163,7 @@ class LightRun:
         self._wait_until_over(lambda: self.finished or there())
         return not self.finished
 
-    def _wait_until_over(self, happened: object) -> None:
-        assert callable(happened)
+    def _wait_until_over(self, happened: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not happened():
             if time.monotonic() > deadline:
@@ -177,7 +177,7 @@ class LightRun:
         if state not in ENDED or self.finished:
             return
         time.sleep(1.0)  # what ends may still be told
-        if self.finished or self.jobs.state(self.job) not in ENDED:
+        if self.jobs.state(self.job) not in ENDED:
             return
         answer = self.jobs.cluster.run(
             *(sys.executable, "-m", "slurm_resilience.cli.main", "resume", str(self.run.path)),
@@ -219,8 +219,7 @@ class LightRun:
         if shown.get("JobState") == "RUNNING":
             self.jobs.preempt(self.job)
 
-    def _without_controller(self, before: object, seconds: float) -> None:
-        assert callable(before)
+    def _without_controller(self, before: Callable[[], None], seconds: float) -> None:
         with _CONTROLLER:
             before()
             time.sleep(0.5)

@@ -136,7 +136,11 @@ class LightTraining:
 
 
 def main(steps: str, save_every: str, step_s: str, later_step_s: str) -> int:
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):  # a plain command is told: the stop page says it, too
+    for number in (
+        signal.SIGTERM,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):  # a plain command is told: the stop page says it, too
         signal.signal(number, lambda *_: None)
     runtime, rank = Path(os.environ["SLURM_RESILIENCE_RUNTIME"]), int(os.environ.get("SLURM_PROCID", "0"))
     attempt = int(os.environ["SLURM_RESILIENCE_ATTEMPT"])

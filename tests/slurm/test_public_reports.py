@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -173,13 +172,11 @@ def test_a_template_keeps_the_output_of_both_attempts_and_leaves_with_0(template
     programs = jobs.folder / "bin"
     programs.mkdir()
     _program(programs / "srun-resilient", training)
-    life = "echo life ${SLURM_RESTART_COUNT:-0}"
-    edited: Callable[[str], str] = lambda line: line.replace("partition=preemptible", "partition=low")  # noqa: E731
+    said = 'echo "life ${SLURM_RESTART_COUNT:-0}"'
+    edited = ours.replace("partition=preemptible", "partition=low")
     run.job = jobs.submit(
-        edited(ours).replace(
-            "set -u\n", f"set -u\nexport PATH={programs}:$PATH\necho life ${{SLURM_RESTART_COUNT:-0}}\n"
-        ),
-        env={"PYTHONPATH": str(ROOT)},
+        edited.replace("set -u\n", f"set -u\nexport PATH={programs}:$PATH\n{said}\n"),
+        env={"PYTHONPATH": str(ROOT), "SLURM_RESILIENCE_SILENT_AFTER": "9"},
         marker=run.marker,
         cpus_per_task=8,
         output=str(jobs.folder / "%x-%A.out"),

@@ -40,9 +40,8 @@ def test_who_has_said_how_it_ended_is_not_silent() -> None:
 
 def test_who_is_heard_again_is_silent_no_more() -> None:
     pulse = Pulse(60.0)
-    for second in range(0, 61, 10):
-        silent = pulse.silent({0: beat(second), 1: beat(0)}, float(second))
-    assert silent == (1,)
+    silent = [pulse.silent({0: beat(second), 1: beat(0)}, float(second)) for second in range(0, 61, 10)]
+    assert silent[-1] == (1,)
     assert pulse.silent({0: beat(61), 1: beat(7)}, 61.0) == ()
 
 
