@@ -8,12 +8,14 @@ what can be told apart.
 from __future__ import annotations
 
 from slurm_resilience.manifest.chain import Attempt, Chain
+from slurm_resilience.manifest.records import Cause
 from slurm_resilience.requeue.decision import Stop, reason_of
 from slurm_resilience.requeue.history import history_with, uses_of
 from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.requeue.starter import Starter, was_stopped, who_started
 
-_WHAT_HELPS = "to go on all the same, submit it again"
+_WHAT_HELPS = "to go on all the same, submit it again, or `slurm-resilience resume --anyway`"
+_COMES_BACK_SINCE, _MENDED_IN = (24, 5), (26, 5)
 
 
 def may_start(
@@ -24,12 +26,15 @@ def may_start(
     restart_count: int | None,
     successor: bool = False,
     asked: bool = False,
+    release: tuple[int, int] | None = None,
 ) -> Stop | None:
     """None: it may. Otherwise the reason, for srun-resilient to leave with 76 before it starts anything.
 
     `chain`: the end of the attempt before must have been told; that of this start (the same job and restart count) may
     stand in it already. `job` None: not under Slurm. `successor`: its environment says that it is one, whether the
     journal knows its job or not. `asked`: a person's word for this very start, of which the journal knows nothing.
+
+    `release`: of Slurm; None: not known. Some start a job that was preempted once more than anybody asked for.
 
     After a stop, the next life of the same job may be a person's `scontrol requeue` or Slurm's. It may start once; if
     it gains nothing, and is stopped again, it may not: so no limit is exceeded by more than one.
@@ -43,6 +48,8 @@ def may_start(
     match starter:
         case Starter.PERSON:
             return None
+        case Starter.EITHER if _comes_back_by_itself(chain, before, restart_count, release):
+            return _refusal(before, before.ended.decision_reason)
         case Starter.EITHER:
             return _refusal(before, before.ended.decision_reason) if _once_already(chain, before) else None
         case Starter.SLURM:
@@ -62,6 +69,22 @@ def _before(chain: Chain, job: str | None, restart_count: int | None) -> Attempt
 
 def _attempt_before(chain: Chain, attempt: Attempt) -> Attempt | None:
     return next((each for each in reversed(chain.attempts) if each.number < attempt.number), None)
+
+
+def _comes_back_by_itself(
+    chain: Chain, stopped: Attempt, restart_count: int | None, release: tuple[int, int] | None
+) -> bool:
+    """A job that was preempted in a grace, and came back from it, is queued again when it leaves by itself the next
+    time, whatever it leaves with (24.11.5, docs/slurm_facts_24_11.md). Once; so a life after that one is a person's.
+    """
+    if release is None or not _COMES_BACK_SINCE <= release < _MENDED_IN:
+        return False
+    job = stopped.started.job
+    preempted = any(
+        each.started.job == job and each.ended is not None and each.ended.cause is Cause.PREEMPTED
+        for each in chain.attempts
+    )
+    return preempted and restart_count == (stopped.started.restart_count or 0) + 1
 
 
 def _once_already(chain: Chain, stopped: Attempt) -> bool:

@@ -137,6 +137,15 @@ def plan_successor(listing: Iterable[JobRecord], me: JobRef, known: Known, *, si
     return Plan(Submit(wanted))
 
 
+def chained_by_another(listing: Iterable[JobRecord], me: JobRef, token: str) -> JobRef | None:
+    """The job that waits for the end of `me` to go on with another run; None: there is none."""
+    for record in waiting_of(listing):
+        tokens = {word for word in record.comment.split() if word.startswith(MARK)}
+        if tokens and token not in tokens and waits_for(record.dependency, me):
+            return record.job
+    return None
+
+
 def successors_in(listing: Iterable[JobRecord], me: JobRef, known: Known) -> tuple[JobRef, ...]:
     """The jobs to be cancelled when the run is not to go on: what waits, whomever it waits for."""
     mine = [record for record in listing if record.job != me and known.is_of_the_run(record)]

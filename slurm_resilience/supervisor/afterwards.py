@@ -58,6 +58,9 @@ class Afterwards:
         chain = Chain.of(journal.read())
         newest = chain.newest_attempt
         if chain.finished:
+            if newest is not None and newest.ended is None and not self.dry_run:
+                self._refuse_if_owned(chain)
+                self._ending(journal, newest).tell_finish()
             self.say(f"run {self.run.path} is finished: nothing to do")
             return EXIT_FINISHED
         if newest is None:
@@ -194,7 +197,7 @@ class Afterwards:
             return EXIT_WILL_GO_ON
         self.say(
             f"Slurm holds job {job} back so that every node forgets the credentials of its former life; without the "
-            "delay a node that has been slow to clear up may refuse the job, which is then queued again or (24.11) ended"
+            "delay a node that is slow to clear up may refuse the job, which is then queued again or (24.11) ended"
         )
         if self.dry_run:
             self.say(f"would run: scontrol update JobId={job} StartTime=now+5seconds")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from slurm_resilience.clock import Clock
+from slurm_resilience.errors import ConfigurationError, ManifestUnavailable, SlurmError
+from slurm_resilience.manifest.attempt import live_owner
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
-from slurm_resilience.manifest.lease import Owner
+from slurm_resilience.manifest.lease import Owner, process_liveness
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
 from slurm_resilience.requeue.decision import Way
-from slurm_resilience.requeue.successor import SINGLETON, SUCCESSOR_OF, predecessor
+from slurm_resilience.requeue.successor import SINGLETON, SUCCESSOR_OF, chained_by_another, predecessor, token_of
 from slurm_resilience.slurm.client import SlurmClient
 from slurm_resilience.slurm.facts import JobFacts
 from slurm_resilience.supervisor.ending import Ending
@@ -26,8 +29,9 @@ from slurm_resilience.supervisor.succession_watch import SuccessionWatch
 from slurm_resilience.supervisor.surroundings import Mode, way_on
 from slurm_resilience.supervisor.time_watch import TimeWatch, watch_time
 
-ASK_ABOUT_THE_PAST_S = 300.0
-"""How long a successor waits for Slurm's word about the job before it: cancelled or killed makes the difference."""
+ASK_ABOUT_THE_PAST_S = 6 * 3600.0
+"""How long a successor waits for Slurm's word about the job before it, but no more than half of its own time: cancelled
+or killed makes the difference, and it may be the only job that would go on. Controllers are upgraded for hours."""
 _FROM_SCRATCH = "SLURM_RESILIENCE_FROM_SCRATCH"
 
 
@@ -47,12 +51,43 @@ class Continuity:
         """For a job that Slurm starts by itself although the run is not to go on: the code to leave with."""
         if self.facts is None:
             return None
-        give_up_s = self.clock.monotonic_s() + ASK_ABOUT_THE_PAST_S
+        ends_s = granted.times.end_s
+        half_s = ASK_ABOUT_THE_PAST_S if ends_s is None else max(0.0, ends_s - self.clock.now_s()) / 2
+        give_up_s = self.clock.monotonic_s() + min(ASK_ABOUT_THE_PAST_S, half_s)
         ending = self.ending(self.may_requeue(granted), give_up_s)
         liveness = self.liveness(granted.cluster)
         entrance = Entrance(self.run, self.journal, self.clock, ending, liveness, self.say, give_up_s)
         chain = Chain.of(self.journal.read())
-        return entrance.turned_away(chain, self.facts, granted.cluster, successor=self.follows(chain, granted))
+        self._refuse_a_second_run_in_a_chain(chain)
+        return entrance.turned_away(
+            chain,
+            self.facts,
+            granted.cluster,
+            successor=self.follows(chain, granted),
+            release=granted.release,
+        )
+
+    def _refuse_a_second_run_in_a_chain(self, chain: Chain) -> None:
+        """A successor runs the whole batch script: with two runs in it there would be two, and each run twice."""
+        if not self._chained or self.slurm is None or self.facts is None:
+            return
+        try:
+            other = chained_by_another(self.slurm.my_jobs(), self.facts.job, token_of(chain.run_id))
+        except SlurmError:
+            return  # the look at the start of the attempt will tell
+        if other is not None:
+            raise ConfigurationError(
+                f"job {other} is queued to follow job {self.facts.job} for another run: with --continue=chain each run "
+                "needs a job of its own; give this one another, or say --continue=requeue for both"
+            )
+
+    def tell_finish(self, chain: Chain) -> None:
+        """The training of the last attempt came to its end, and its supervisor may have died before it could say so."""
+        owner = live_owner(self.run, chain)
+        if owner is not None and process_liveness(owner) is Liveness.ALIVE:
+            return  # it says so in a moment
+        with contextlib.suppress(SlurmError, ManifestUnavailable):  # the next one tries again
+            self.ending(False, self.clock.monotonic_s()).tell_finish()
 
     def follows(self, chain: Chain, granted: Granted) -> bool:
         """Whether this job was queued to follow an attempt of this run."""

@@ -87,6 +87,12 @@ class Ending:
             self._write_down(attempt, done)
         return Conclusion(decision, attempt.ended.cause, attempt.ended.because, done)
 
+    def tell_finish(self) -> None:
+        """Tell the end of an attempt whose training came to its own end, and whose supervisor could not say so."""
+        newest = Chain.of(self.journal.read()).newest_attempt
+        if newest is not None and newest.ended is None:
+            self.conclude(newest.number, Seen(None, (), True, 0, None))
+
     def tell_predecessor(self, number: int, seen: Seen, successor: JobRef) -> Conclusion:
         """As `conclude`, by the job that was queued to follow attempt `number` and has started: it is the deed."""
         attempt = self._ended(number, seen)
@@ -199,7 +205,10 @@ class Ending:
     def _write_down(self, attempt: Attempt, outcome: Outcome) -> None:
         if isinstance(outcome, Done):
             try:
-                self.journal.append(DecisionCarriedOut(attempt.number, outcome.how))
+                with self.journal.writing() as writer:
+                    told = Chain.of(writer.lines()).attempt(attempt.number)
+                    if told is None or told.carried_out is None:  # somebody else may have done it beside us
+                        writer.append(DecisionCarriedOut(attempt.number, outcome.how))
             except ManifestError as error:  # done is done; whoever does it again is refused
                 self.say(f"it is done, but that could not be written down: {error}")
 

@@ -37,7 +37,15 @@ class Entrance:
     give_up_s: float
     """Until when an owner that nobody can prove gone is asked about, on the monotonic clock."""
 
-    def turned_away(self, chain: Chain, facts: JobFacts, cluster: str | None, *, successor: bool) -> int | None:
+    def turned_away(
+        self,
+        chain: Chain,
+        facts: JobFacts,
+        cluster: str | None,
+        *,
+        successor: bool,
+        release: tuple[int, int] | None = None,
+    ) -> int | None:
         """The code to leave with at once; None: the job may begin an attempt. Raises RunOwned.
 
         `successor`: it was queued to follow an attempt of this run. What a person starts always may.
@@ -51,10 +59,16 @@ class Entrance:
             self.ending.tell_former_life(newest.number)
         chain = Chain.of(self.journal.read())
         if chain.finished:
+            self.ending.tell_finish()
             self.say(f"run {self.run.path} is finished: nothing to do")
             return EXIT_FINISHED
         stop = may_start(
-            chain, self.ending.limits, job=facts.job, restart_count=facts.restart_count, successor=successor
+            chain,
+            self.ending.limits,
+            job=facts.job,
+            restart_count=facts.restart_count,
+            successor=successor,
+            release=release,
         )
         if stop is None:
             return None

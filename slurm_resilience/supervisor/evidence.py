@@ -67,7 +67,6 @@ def gather(
         release=word.release,
         preempt_mode=word.preempt_mode,
         user_id=_owner_of(run),
-        nodes_down=word.nodes_down,
     )
 
 

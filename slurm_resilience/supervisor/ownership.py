@@ -5,7 +5,7 @@ from __future__ import annotations
 from slurm_resilience.errors import SlurmError
 from slurm_resilience.manifest.lease import Owner
 from slurm_resilience.process_identity import Liveness
-from slurm_resilience.slurm.client import JobRef, JobState, SlurmClient
+from slurm_resilience.slurm.client import JobRef, JobState, PastLife, SlurmClient
 
 OVER = (
     JobState.COMPLETED,
@@ -20,6 +20,13 @@ OVER = (
 )
 
 
+def _is_over(lives: tuple[PastLife, ...] | None, owner: Owner) -> bool:
+    """Whether accounting has the owner's life and its end, and no later one that goes on."""
+    if lives is None or len(lives) <= (owner.restart_count or 0):
+        return False
+    return all(life.state in OVER and life.end_s is not None for life in lives[owner.restart_count or 0 :])
+
+
 def liveness_by_slurm(slurm: SlurmClient | None, owner: Owner, cluster: str | None, take_over: bool) -> Liveness:
     """GONE only where Slurm proves it: the job is over, or lives on as a later attempt of its own.
 
@@ -31,10 +38,10 @@ def liveness_by_slurm(slurm: SlurmClient | None, owner: Owner, cluster: str | No
         return unproven
     try:
         record = slurm.job(JobRef(owner.job))
+        if record is None:  # purged, or never heard of: not the same as ended
+            return Liveness.GONE if _is_over(slurm.lives(JobRef(owner.job)), owner) else unproven
     except SlurmError:
         return unproven
-    if record is None:
-        return unproven  # purged, or never heard of: not the same as ended
     if record.restarts > (owner.restart_count or 0) and record.state is JobState.RUNNING:
         return Liveness.GONE
     if record.restarts > (owner.restart_count or 0) and not record.completing:

@@ -47,6 +47,8 @@ class Granted:
     requeue_exit: tuple[int, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     """Ours: what srun would obey of it."""
+    release: tuple[int, int] | None = None
+    """Slurm's; None: not known."""
 
 
 def ask_what_is_granted(
@@ -69,8 +71,10 @@ def ask_what_is_granted(
     times = SlurmTimes(UNKNOWN_KILL_WAIT_S, 0.0, None, None)
     cluster = facts.cluster if facts is not None else None
     script: str | None = None
+    release: tuple[int, int] | None = None
     try:
         configuration = slurm.configuration()
+        release = configuration.release
         requeue_exit = configuration.requeue_exit
         times = _of_cluster(times, configuration)
         cluster = cluster or configuration.cluster
@@ -83,7 +87,7 @@ def ask_what_is_granted(
     end_s = record.end_s if record is not None else facts.end_s if facts is not None else None
     start_s = record.start_s if record is not None else now_s
     times = replace(times, end_s=end_s, start_s=start_s, user_signal=_user_signal(facts, request, script, inherited))
-    granted = Granted(times, cluster, record, requeue_exit, inherited)
+    granted = Granted(times, cluster, record, requeue_exit, inherited, release)
     refuse_what_cannot_work(_without_grace(granted), request.asked)
     return granted
 

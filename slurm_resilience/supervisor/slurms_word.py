@@ -10,8 +10,6 @@ from slurm_resilience.errors import SlurmError
 from slurm_resilience.slurm.client import JobRecord, JobRef, PastLife, SlurmClient
 from slurm_resilience.supervisor.asking import Asking
 
-_LOST = frozenset({"DOWN", "FAIL", "NOT_RESPONDING", "NO_RESPOND"})
-
 
 @dataclass(frozen=True, slots=True)
 class SlurmsWord:
@@ -20,8 +18,6 @@ class SlurmsWord:
     lives: tuple[PastLife, ...] = ()
     release: tuple[int, int] | None = None
     preempt_mode: str = ""
-    nodes_down: tuple[str, ...] = ()
-    """Nodes of the job that Slurm holds for lost; asked only where the record doesn't say why the job is ended."""
 
 
 def ask_for_it(
@@ -49,13 +45,4 @@ def ask_for_it(
             mode = slurm.partition(record.partition.partition(",")[0]).preempt_mode
         if afterwards and configuration.accounting:
             lives = slurm.lives(ref) or ()
-    return SlurmsWord(record, lives, release, mode, _lost_nodes(slurm, record))
-
-
-def _lost_nodes(slurm: SlurmClient, record: JobRecord | None) -> tuple[str, ...]:
-    """A job that may not be requeued looks cancelled while it is ended: of a lost node only the node's state speaks."""
-    if record is None or not record.completing or not record.nodes:
-        return ()
-    with contextlib.suppress(SlurmError):
-        return tuple(node.name for node in slurm.nodes(record.nodes) if _LOST & set(node.states))
-    return ()
+    return SlurmsWord(record, lives, release, mode)

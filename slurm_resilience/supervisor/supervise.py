@@ -78,6 +78,7 @@ class Supervisor:
         if chain is not None:
             self._refuse_another_training(chain)
             if chain.finished:
+                self._continuity(journal).tell_finish(chain)
                 self.say(f"run {self.run.path} is finished: nothing to do")
                 self._publish_what_is_left(chain)
                 return EXIT_FINISHED

@@ -57,8 +57,6 @@ class Evidence:
     """Of the job's partition or QOS, as Slurm writes it; empty: not known."""
     user_id: int | None = None
     """Whose job it is; None: not known, so nobody is taken for an admin."""
-    nodes_down: tuple[str, ...] = ()
-    """Nodes of the job that Slurm holds for lost while it ends the job."""
 
     @property
     def stop_reasons(self) -> frozenset[str]:

@@ -14,6 +14,8 @@ from slurm_resilience.triage.versions import Fate, Left, Mode, fate, mode_of
 
 TIME_LIMIT_REASON = "timelimit"
 """What a job that completes because its time is over has as its reason (22.05.8)."""
+_NODE_REASON = "nodedown"
+"""The same for one that may not be requeued and has lost a node (22.05.8); its list of nodes has forgotten that one."""
 _DEPENDENCY_REASON = "dependencyneversatisfied"
 _LAUNCH_REASONS = (
     "launch failed requeued held",
@@ -232,9 +234,8 @@ def _not_launched(evidence: Evidence, record: JobRecord) -> Finding | None:
 
 def _being_ended(evidence: Evidence, record: JobRecord) -> Finding | None:
     """Slurm ends a job whose batch script lives, doesn't queue it again and names no time limit."""
-    if record.completing and evidence.nodes_down:
-        names = ", ".join(evidence.nodes_down)
-        return _explicit(Cause.NODE_FAILURE, f"Slurm ends job {record.job} and has lost {names} of its nodes")
+    if record.completing and _reason(record) == _NODE_REASON:
+        return _explicit(Cause.NODE_FAILURE, f"a node of job {record.job} failed")
     if not record.completing or evidence.supervisor_died:
         return None
     return _explicit(Cause.CANCELLED, f"job {record.job} was cancelled")

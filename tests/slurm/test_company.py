@@ -172,7 +172,7 @@ def test_by_wrap_a_training_goes_on_like_any_other(jobs: Jobs, tmp_path: Path) -
 @linuxproc
 def test_in_an_allocation_of_salloc_a_crash_goes_on_from_the_last_checkpoint(jobs: Jobs) -> None:
     run = LightRun(jobs, "allocated", steps=60)
-    killer = f"(sleep 4; pkill -KILL -f light_training.py.*{run.steps}) & "
+    killer = f"(sleep 4; pkill -KILL -f '^[^ ]*python[^ ]* [^ ]*light_training.py') & "
     script = f"{killer} exec {run.words}"
     environment = {"PYTHONPATH": str(ROOT), "TEST_MARKER": run.marker}
     done = jobs.cluster.run("salloc", "-N2", "-c8", "bash", "-c", script, env=environment, timeout_s=110)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -32,6 +33,7 @@ class VirtualTime:
     now_s: float = EPOCH_S
     current: Process | None = None
     """Whose code runs; None: the world's own."""
+    at_wake: Callable[[Process], None] = lambda _: None
     hub: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     _events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: itertools.count[int] = field(default_factory=itertools.count)
@@ -81,6 +83,8 @@ class Process:
         """It dies at so many words to Slurm from now on, `before` or `after` they took effect."""
         self.last_look_s: float | None = None
         """When Slurm last told it about a job."""
+        self.signals: list[signal.Signals] = []
+        """What it was sent and has not read."""
         self._time = time
         self._work = work
         self._at_end = at_end
@@ -131,6 +135,7 @@ class Process:
         if self.over or number != self._wakes:
             return
         self._time.current = self
+        self._time.at_wake(self)
         if self._thread.ident is None:
             self._thread.start()
         else:

@@ -107,6 +107,23 @@ def test_a_run_that_was_given_up_is_not_started_by_slurm(
     assert "submit it again" in refusal.reason
 
 
+@pytest.mark.parametrize(
+    ("release", "restart_count", "refused"),
+    [((24, 11), 2, True), ((24, 5), 2, True), ((25, 11), 2, True), ((22, 5), 2, False), ((26, 5), 2, False)]
+    + [(None, 2, False), ((24, 11), 3, False)],
+)
+def test_the_life_that_some_slurms_give_a_preempted_job_is_not_taken_for_a_persons_word(
+    release: tuple[int, int] | None, restart_count: int, refused: bool
+) -> None:
+    chain = chain_of(Told(Cause.PREEMPTED, saves=(10,)), Told(Cause.OPERATOR_STOP, decision="stop", saves=(20,)))
+    refusal = may_start(chain, Limits(), job="7", restart_count=restart_count, release=release)
+    assert (refusal is not None) is refused
+
+
+def test_a_job_that_was_never_preempted_is_not_given_such_a_life() -> None:
+    assert may_start(chain_of(STOPPED), Limits(), job="7", restart_count=1, release=(24, 11)) is None
+
+
 def test_a_persons_word_outranks_whatever_was_decided() -> None:
     assert may_start(chain_of(*TWICE_STOPPED), Limits(), job="7", restart_count=2, asked=True) is None
 

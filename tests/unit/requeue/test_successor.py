@@ -26,6 +26,7 @@ from slurm_resilience.requeue.successor import (
     Respect,
     Submit,
     Wait,
+    chained_by_another,
     plan_successor,
     predecessor,
     successors_in,
@@ -79,6 +80,32 @@ def waiting(job: str, dependency: str = "afterany:7(unfulfilled)", comment: str 
 )
 def test_what_is_there_decides_what_is_done(others: list[JobRecord], known: Known, step: object) -> None:
     assert plan_successor([running("7"), *others], ME, known).step == step
+
+
+def test_an_array_element_that_was_cancelled_while_it_waited_is_listed_by_its_array() -> None:
+    known = replace(KNOWN, named="8_3", successors=frozenset({"8_3"}))
+    listing = [running("7"), running("8", state=JobState.CANCELLED, comment=TOKEN)]
+    assert plan_successor(listing, ME, known).step == Respect(JobRef("8"))
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        (waiting("8", comment=token_of("another")), "8"),
+        (waiting("8", comment=TOKEN), None),
+        (waiting("8", comment="my own words"), None),
+        (waiting("8", "afterany:3", token_of("another")), None),
+        (running("8", comment=token_of("another")), None),
+    ],
+)
+def test_the_successor_of_another_run_in_the_same_job_is_found(record: JobRecord, found: str | None) -> None:
+    assert chained_by_another([running("7"), record], ME, TOKEN) == found
+
+
+def test_a_comment_with_the_token_is_never_longer_than_sbatch_takes() -> None:
+    comment = with_token("é" * 2000, TOKEN)
+    assert len(comment.encode()) <= 1024
+    assert comment.endswith(f" {TOKEN}")
 
 
 def test_a_list_without_our_own_job_is_no_answer_to_submit_on() -> None:

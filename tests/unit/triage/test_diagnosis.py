@@ -52,6 +52,7 @@ def test_the_cause_follows_from_who_said_what(changed: dict[str, object], cause:
         ({"restarts": 1}, Cause.REQUEUED_BY_HAND),
         ({"restarts": 1, "preempted_s": 90.0}, Cause.PREEMPTED),
         ({"state": JobState.OUT_OF_MEMORY}, Cause.OUT_OF_MEMORY),
+        ({"state": JobState.UNKNOWN, "completing": True, "reason": "NodeDown"}, Cause.NODE_FAILURE),
         ({"state": JobState.UNKNOWN, "completing": True, "reason": "TimeLimit"}, Cause.TIME_LIMIT),
         ({"state": JobState.UNKNOWN, "completing": True, "reason": "TimeLimit", "restarts": 1}, Cause.TIME_LIMIT),
         ({"state": JobState.UNKNOWN, "completing": True}, Cause.CANCELLED),
