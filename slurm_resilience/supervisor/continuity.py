@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from slurm_resilience.clock import Clock
 from slurm_resilience.errors import ConfigurationError, ManifestUnavailable, SlurmError
 from slurm_resilience.manifest.attempt import live_owner
-from slurm_resilience.manifest.chain import Chain
+from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.lease import Owner, process_liveness
 from slurm_resilience.manifest.records import Cause
@@ -91,11 +91,14 @@ class Continuity:
 
     def follows(self, chain: Chain, granted: Granted) -> bool:
         """Whether this job was queued to follow an attempt of this run."""
-        if self.facts is None:
-            return False
-        job, restarts, said = self.facts.job, self.facts.restart_count, self.environment.get(SUCCESSOR_OF)
         comment = granted.record.comment if granted.record is not None else None
-        return predecessor(chain, job=job, restart_count=restarts, said=said, comment=comment) is not None
+        return self._predecessor(chain, comment) is not None
+
+    def _predecessor(self, chain: Chain, comment: str | None) -> Attempt | None:
+        if self.facts is None:
+            return None
+        job, restarts, said = self.facts.job, self.facts.restart_count, self.environment.get(SUCCESSOR_OF)
+        return predecessor(chain, job=job, restart_count=restarts, said=said, comment=comment)
 
     def environment_of_training(self, chain: Chain, granted: Granted) -> dict[str, str]:
         """A successor has its batch script's `--from-scratch`, too, which was meant for the first attempt."""
@@ -126,7 +129,10 @@ class Continuity:
         return way_on(self.mode, cause, may_requeue=may_requeue, chain=self._chained)
 
     def liveness(self, cluster: str | None) -> Callable[[Owner], Liveness]:
-        return lambda owner: liveness_by_slurm(self.slurm, owner, cluster, self.request.take_over)
+        before = self._predecessor(Chain.of(self.journal.read()), None)
+        followed = before.started.job if before is not None else None
+        take_over = self.request.take_over
+        return lambda owner: liveness_by_slurm(self.slurm, owner, cluster, take_over, followed=followed)
 
     def ending(self, may_requeue: bool, give_up_s: float) -> Ending:
         def way(cause: Cause) -> Way:

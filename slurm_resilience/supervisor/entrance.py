@@ -6,11 +6,12 @@ So it learns first what became of that one, and tells it where nobody else could
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from slurm_resilience.clock import Clock
-from slurm_resilience.errors import EXIT_FINISHED, EXIT_WILL_NOT_GO_ON, ConfigurationError
+from slurm_resilience.errors import EXIT_FINISHED, EXIT_WILL_NOT_GO_ON, ConfigurationError, SlurmError
 from slurm_resilience.launch.plan import read_plan
 from slurm_resilience.manifest.attempt import live_owner, refuse_if_owned, release
 from slurm_resilience.manifest.chain import Attempt, Chain
@@ -19,7 +20,7 @@ from slurm_resilience.manifest.lease import Owner, process_liveness
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
 from slurm_resilience.requeue.start import may_start
-from slurm_resilience.slurm.client import JobRef
+from slurm_resilience.slurm.client import JobRef, JobState
 from slurm_resilience.slurm.facts import JobFacts
 from slurm_resilience.supervisor.ending import Ending, Seen
 
@@ -57,6 +58,9 @@ class Entrance:
             self._tell(chain, newest, facts.job)
         elif newest.ended is None and _is_former_life(newest, facts, cluster):
             self.ending.tell_former_life(newest.number)
+        elif successor and (why := self._cancelled_since(newest)) is not None:
+            self.say(why)
+            return EXIT_WILL_NOT_GO_ON
         chain = Chain.of(self.journal.read())
         if chain.finished:
             self.ending.tell_finish()
@@ -74,6 +78,19 @@ class Entrance:
             return None
         self.say(stop.reason)
         return EXIT_WILL_NOT_GO_ON
+
+    def _cancelled_since(self, newest: Attempt) -> str | None:
+        """A person's scancel may come between the decision and the end of the job; None: none is known of."""
+        slurm, job = self.ending.slurm, newest.started.job
+        if slurm is None or job is None or newest.ended is None or newest.ended.decision != "successor":
+            return None
+        with contextlib.suppress(SlurmError):  # the decision stands
+            record = slurm.job(JobRef(job))
+            if record is not None and record.state is JobState.CANCELLED:
+                return (
+                    f"job {job}, which this one was queued to follow, was cancelled: the run does not go on by itself"
+                )
+        return None
 
     def _tell(self, chain: Chain, newest: Attempt, job: JobRef) -> None:
         """Nobody could tell how it ended: we do, from what it left behind and what Slurm remembers of its job."""

@@ -27,11 +27,14 @@ def _is_over(lives: tuple[PastLife, ...] | None, owner: Owner) -> bool:
     return all(life.state in OVER and life.end_s is not None for life in lives[owner.restart_count or 0 :])
 
 
-def liveness_by_slurm(slurm: SlurmClient | None, owner: Owner, cluster: str | None, take_over: bool) -> Liveness:
+def liveness_by_slurm(
+    slurm: SlurmClient | None, owner: Owner, cluster: str | None, take_over: bool, *, followed: str | None = None
+) -> Liveness:
     """GONE only where Slurm proves it: the job is over, or lives on as a later attempt of its own.
 
     `take_over`: a person has given their word that the owner is gone; it stands for what nobody can prove, never
-    against an owner that is seen to live.
+    against an owner that is seen to live. `followed`: the job whose end Slurm itself has waited for before it started
+    us; that it doesn't know that one any more is no riddle then (it forgets a job five minutes after its end).
     """
     unproven = Liveness.GONE if take_over else Liveness.UNKNOWN
     if slurm is None or owner.job is None or owner.cluster != cluster:
@@ -39,7 +42,8 @@ def liveness_by_slurm(slurm: SlurmClient | None, owner: Owner, cluster: str | No
     try:
         record = slurm.job(JobRef(owner.job))
         if record is None:  # purged, or never heard of: not the same as ended
-            return Liveness.GONE if _is_over(slurm.lives(JobRef(owner.job)), owner) else unproven
+            known_over = owner.job == followed or _is_over(slurm.lives(JobRef(owner.job)), owner)
+            return Liveness.GONE if known_over else unproven
     except SlurmError:
         return unproven
     if record.restarts > (owner.restart_count or 0) and record.state is JobState.RUNNING:

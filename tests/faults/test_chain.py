@@ -225,6 +225,20 @@ def test_a_successor_of_a_stopped_run_leaves_at_once(link: Link) -> None:
     assert link.start(JobRef("1000")) == 76
 
 
+@pytest.mark.parametrize(("state", "leaves"), [(JobState.CANCELLED, 76), (JobState.FAILED, None), (None, None)])
+def test_a_scancel_after_the_decision_and_before_the_end_of_the_job_is_a_persons_word_too(
+    link: Link, state: JobState | None, leaves: int | None
+) -> None:
+    link.make_sure()
+    link.world.agents(Outcome.STOPPED, "TERMINATION")
+    link.conclude()
+    if state is None:
+        link.slurm.silent_for = 10**9  # the decision stands
+    else:
+        link.is_over(state)
+    assert link.start(JobRef("1000")) == leaves
+
+
 def test_a_successor_of_a_finished_run_leaves_with_0(link: Link) -> None:
     link.make_sure()
     link.world.journal.append(TrainingFinished(1, 100))

@@ -198,13 +198,13 @@ class LightRun:
             case Fault.WARN:
                 self.jobs.cluster.run("scancel", "--signal=USR1", self.job)
             case Fault.KILL_TRAINING:
-                self._kill("light_training.py")
+                self.kill("light_training.py")
             case Fault.KILL_AGENT:
                 self._kill_agent(attempt, blow.node)
             case Fault.KILL_SUPERVISOR:
-                self._kill("cli.srun_resilient")
+                self.kill("cli.srun_resilient")
             case Fault.KILL_EVERYTHING:
-                self._kill("slurm_resilience", "light_training.py")
+                self.kill("slurm_resilience", "light_training.py")
             case Fault.KILL_SLURMD:
                 self._kill_slurmd(blow.node)
             case Fault.RESTART_CONTROLLER:
@@ -227,7 +227,7 @@ class LightRun:
             time.sleep(seconds)
             self.jobs.cluster.start_controller()
 
-    def _kill(self, *words: str) -> None:
+    def kill(self, *words: str) -> None:
         for process in leftovers(self.marker):
             with contextlib.suppress(OSError):
                 line = Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

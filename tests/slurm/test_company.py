@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from slurm_resilience.command import Completed
 from slurm_resilience.manifest.records import Cause
 from tests.slurm.foreign import Foreign
 from tests.slurm.jobs import Jobs, wait_until
@@ -172,10 +173,18 @@ def test_by_wrap_a_training_goes_on_like_any_other(jobs: Jobs, tmp_path: Path) -
 @linuxproc
 def test_in_an_allocation_of_salloc_a_crash_goes_on_from_the_last_checkpoint(jobs: Jobs) -> None:
     run = LightRun(jobs, "allocated", steps=60)
-    killer = f"(sleep 4; pkill -KILL -f '^[^ ]*python[^ ]* [^ ]*light_training.py') & "
-    script = f"{killer} exec {run.words}"
     environment = {"PYTHONPATH": str(ROOT), "TEST_MARKER": run.marker}
-    done = jobs.cluster.run("salloc", "-N2", "-c8", "bash", "-c", script, env=environment, timeout_s=110)
-    assert done.code == 0, done.err
-    assert run.causes[-1] == FINISHED
-    assert sys.executable in run.words
+    ended: list[Completed] = []
+
+    def allocate() -> None:
+        argv = ("salloc", "-N2", "-c8", "bash", "-c", f"exec {run.words}")
+        ended.append(jobs.cluster.run(*argv, env=environment, timeout_s=110))
+
+    beside = threading.Thread(target=allocate)
+    beside.start()
+    run.wait_training()
+    run.kill("light_training.py")
+    beside.join()
+    assert ended[0].code == 0, ended[0].err
+    assert run.causes == [Cause.CRASHED.value, FINISHED]
+    assert run.resumed_steps[1] > 0

@@ -8,12 +8,12 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.faults.world.world import World, memory
+from tests.faults.world.world import World, memory_folder
 
 
 def live(seed: int) -> World:
-    with tempfile.TemporaryDirectory(dir=memory(Path(tempfile.gettempdir()))) as folder:
-        world = World(seed, Path(folder)).live()
+    with memory_folder(Path(tempfile.gettempdir())) as folder:
+        world = World(seed, folder).live()
         if world.violations:
             world.story = [world.whole_story()]
         return world

@@ -42,8 +42,9 @@ def _to_a_life(world: World, life: Life, fault: Fault, dice: random.Random) -> b
                 return True
             return False
         case Fault.CANCEL | Fault.CANCEL_BY_ADMIN:
+            if not cluster.cancel_by_hand(life.job, OWNER if fault is Fault.CANCEL else ADMIN):
+                return False
             world.truth.cancelled(life.job, life.restarts, world.time.now_s)
-            cluster.cancel_by_hand(life.job, OWNER if fault is Fault.CANCEL else ADMIN)
         case Fault.LOWER_THE_LIMIT:
             if life.ending:
                 return False

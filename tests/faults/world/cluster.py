@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from signal import SIGTERM
 
 from slurm_resilience.errors import SlurmRejected, SlurmUnavailable
@@ -18,6 +18,7 @@ from tests.faults.world.faults import Setting
 from tests.faults.world.training import Training
 
 KILL_WAIT_S = 30
+BUSY_S = 1500.0
 REQUEUE_DELAY_S = 121.0
 TIME_LIMIT_S = 3600.0
 NO_ANSWER_S = 9.0
@@ -78,7 +79,6 @@ class Hooks:
     tell: Callable[[str], None]
     requeued: Callable[[Requeued], None]
     cancelling: Callable[[Process, JobRecord], None]
-    settled: Callable[[Life, JobState], None] = field(default=lambda _, __: None)
 
 
 class Cluster(FakeSlurm):
@@ -109,6 +109,7 @@ class Cluster(FakeSlurm):
         self.silent_until_s = 0.0
         self.lose_next = False
         self.last_silence_s: float | None = None
+        self._has_waited: set[str] = set()
         self.down: set[str] = set()
         """Nodes that get no jobs: lost, or cut off with something that lives on there."""
 
@@ -222,10 +223,15 @@ class Cluster(FakeSlurm):
         self._queue_again(job, "person")
         return True
 
-    def cancel_by_hand(self, job: JobRef, by: int) -> None:
+    def cancel_by_hand(self, job: JobRef, by: int) -> bool:
+        """False: it is being ended already, and not queued again."""
+        life = self.under_way.get(job)
+        if life is not None and life.ending and not life.requeued:
+            return False
         super().cancel(job)
         self.hooks.tell(f"user {by} cancels job {job}")
         self._cancelled(job, by)
+        return True
 
     def hold(self, job: JobRef, seconds: float) -> None:
         self._change(job, held=True, reason="JobHeldUser")
@@ -237,12 +243,14 @@ class Cluster(FakeSlurm):
             self._change(job, held=False, reason="Priority")
             self._poke()
 
-    def purge(self) -> int:
+    def purge(self, older_s: float = 0.0) -> int:
         """MinJobAge: what is over is forgotten."""
-        gone = [job for job, record in self.jobs.items() if record.state in OVER and job not in self.under_way]
+        over = [job for job, record in self.jobs.items() if record.state in OVER and job not in self.under_way]
+        gone = [job for job in over if (self.jobs[job].end_s or 0.0) + older_s <= self.time.now_s]
         for job in gone:
-            del self.jobs[JobRef(job)]
-        self._poke()
+            del self.jobs[job]
+        if gone:
+            self._poke()
         return len(gone)
 
     def preempt(self, life: Life) -> None:
@@ -310,6 +318,7 @@ class Cluster(FakeSlurm):
             state = JobState.CANCELLED if life.cancelled_s is not None else JobState.NODE_FAIL
             self._change(life.job, state=state, completing=False, end_s=self.time.now_s)
             self._close_life(life, state)
+            self._forget_later()
         self._poke()
 
     def _down(self, node: str, seconds: float, life: Life) -> None:
@@ -343,6 +352,12 @@ class Cluster(FakeSlurm):
                 continue
             if self.begin_s.get(job, 0.0) > self.time.now_s or not self._fulfilled(record):
                 continue
+            if self.setting.busy and job not in self._has_waited:
+                self._has_waited.add(job)
+                self.begin_s[job] = self.time.now_s + self.dice.uniform(0, BUSY_S)
+                self.time.after(self.begin_s[job] - self.time.now_s + 0.1, self._consider)
+                continue
+            self._has_waited.discard(job)
             self._start(job)
 
     def _fulfilled(self, record: JobRecord) -> bool:
@@ -479,8 +494,12 @@ class Cluster(FakeSlurm):
             if life.batch is not None:
                 code = 9 if life.batch.killed else 0
                 self._change(life.job, exit_code=life.batch.code or 0, exit_signal=code)
-        self.hooks.settled(life, state)
+        self._forget_later()
         self._poke()
+
+    def _forget_later(self) -> None:
+        age_s = self.setting.min_job_age_s
+        self.time.after(age_s + 1.0, lambda: self.purge(age_s) and None)
 
     def _fate_of(self, life: Life) -> JobState:
         record, batch = self.jobs[life.job], life.batch

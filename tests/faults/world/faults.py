@@ -122,6 +122,10 @@ class Setting:
     grace_s: int
     requeue_exit: tuple[int, ...]
     late_answers: bool
+    busy: bool
+    """The cluster: what is queued waits for nodes."""
+    min_job_age_s: float
+    """So long Slurm remembers a job that is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +152,10 @@ def draw(seed: int) -> Schedule:
         grace_s=dice.choice((0, 60)),
         requeue_exit=dice.choice(((), (), (142,))),
         late_answers=dice.random() < 0.5,
+        busy=dice.random() < 0.3,
+        min_job_age_s=dice.choice((300.0, 86_400.0)),
     )
-    return Schedule(setting, tuple(_blow(dice) for _ in range(dice.randint(1, 5))))
+    return Schedule(setting, tuple(_blow(dice) for _ in range(dice.randint(1, 8))))
 
 
 def _blow(dice: random.Random) -> Blow:

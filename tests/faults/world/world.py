@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
 import random
 import socket
+import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from slurm_resilience.launch.plan import read_plan
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.records import Line
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Identity
-from slurm_resilience.slurm.client import JobRecord, JobRef, JobState
+from slurm_resilience.slurm.client import JobRecord, JobState
 from slurm_resilience.supervisor.request import ContinueBy, Dependency
 from tests.faults.world import invariants
 from tests.faults.world.blows import strike
@@ -95,7 +98,7 @@ class World:
         journal = [f"{line.seq:4d} {line.time_s - EPOCH_S:9.1f}  {line.record}" for line in self.lines()]
         return "\n".join([*self.story, "journal:", *journal, *(f"BROKEN: {law}" for law in self.violations)])
 
-    def lines(self) -> list:  # type: ignore[type-arg]
+    def lines(self) -> list[Line]:
         journal = Journal(self.run, clock=self.clock)
         return journal.read() if journal.exists() else []
 
@@ -164,7 +167,8 @@ class World:
             self.violate(f"{process.name} fell over: {told}")
         if process.killed:
             self.tell(f"{process.name} is killed: {process.died_at}")
-            self.truth.killed[process.name] = self.time.now_s
+            where = process.died_at.partition("/")[0] if ":" in process.died_at else process.died_at
+            self.counts[f"death: {process.name.partition(' ')[0]}: {where}"] += 1
             if "manifest" in process.died_at:
                 gc.collect()  # a lock whose holder died between two lines is let go with its frames
 
@@ -225,11 +229,10 @@ class World:
             self.run.lease.write_text(json.dumps(shown))
 
 
-def memory(otherwise: Path) -> Path:
+@contextlib.contextmanager
+def memory_folder(otherwise: Path) -> Iterator[Path]:
     """Where a world lies: what a disk does to a journal is tried elsewhere, and thousands of fsyncs are slow there."""
-    folder = Path("/dev/shm")  # noqa: S108  # a private folder is made in it
-    return folder if os.access(folder, os.W_OK) else otherwise
-
-
-def job_of(world: World, number: int) -> JobRef:
-    return JobRef(f"{number}_3" if world.schedule.setting.array else str(number))
+    shared_memory = Path("/dev/shm")  # noqa: S108  # a private folder is made in it
+    parent = shared_memory if os.access(shared_memory, os.W_OK) else otherwise
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        yield Path(folder)
