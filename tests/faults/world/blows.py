@@ -29,7 +29,9 @@ def strike(world: World, fault: Fault, dice: random.Random) -> None:
     world.counts[f"fault: {fault.value}" if done else "fault: missed"] += 1
 
 
-def _to_a_life(world: World, life: Life, fault: Fault, dice: random.Random) -> bool | None:
+def _to_a_life(  # noqa: C901, PLR0912  # a table: one line a fault
+    world: World, life: Life, fault: Fault, dice: random.Random
+) -> bool | None:
     """None: not an affair of a running job's."""
     cluster, training, batch = world.cluster, life.training, life.batch
     trains = training is not None and not training.over
@@ -86,7 +88,7 @@ def _to_a_life(world: World, life: Life, fault: Fault, dice: random.Random) -> b
     return True
 
 
-def _to_the_world(world: World, fault: Fault, dice: random.Random) -> bool:
+def _to_the_world(world: World, fault: Fault, dice: random.Random) -> bool:  # noqa: PLR0912  # a table, too
     cluster = world.cluster
     match fault:
         case Fault.CANCEL_WAITING:

@@ -24,8 +24,10 @@ EPOCH_S = 1_800_000_000.0
 
 
 class Killed(BaseException):
-    """SIGKILL. What `finally` and context managers do on the way out happens all the same, other than in life: a lock is
-    let go (as the kernel would), a temporary file may be removed. What those must do is tested in tests/crash."""
+    """SIGKILL. What `finally` and context managers do on the way out happens all the same, other than in life.
+
+    A lock is let go (as the kernel would), a temporary file may be removed; tests/crash has what must hold then.
+    """
 
 
 @dataclass
@@ -142,8 +144,12 @@ class Process:
             self._go.release()
         self._time.hub.acquire()
         self._time.current = None
-        if self.over:
+        if self.is_over:  # it became so while it ran
             self._at_end(self)
+
+    @property
+    def is_over(self) -> bool:
+        return self.over
 
     def _run(self) -> None:
         try:

@@ -358,7 +358,7 @@ class Cluster(FakeSlurm):
                 self.time.after(self.begin_s[job] - self.time.now_s + 0.1, self._consider)
                 continue
             self._has_waited.discard(job)
-            self._start(job)
+            self._start(JobRef(job))
 
     def _fulfilled(self, record: JobRecord) -> bool:
         if not record.dependency:
@@ -499,7 +499,11 @@ class Cluster(FakeSlurm):
 
     def _forget_later(self) -> None:
         age_s = self.setting.min_job_age_s
-        self.time.after(age_s + 1.0, lambda: self.purge(age_s) and None)
+
+        def forget() -> None:
+            self.purge(age_s)
+
+        self.time.after(age_s + 1.0, forget)
 
     def _fate_of(self, life: Life) -> JobState:
         record, batch = self.jobs[life.job], life.batch

@@ -163,15 +163,20 @@ def _blow(dice: random.Random) -> Blow:
     if when is When.PENDING:
         return Blow(when, round(dice.uniform(0, 130), 1), ((_one_of(dice, _WAITING), 0.0),), dice.randrange(1 << 30))
     if when is When.STEP_ENDS:
-        first = _one_of(dice, _WITH_IT)
-        faults = ((first or Fault.REQUEUE_BY_HAND, 0.0),)
-        return Blow(when, round(dice.uniform(0, 4), 1), faults, dice.randrange(1 << 30))
+        first = _one_or_none_of(dice, _WITH_IT) or Fault.REQUEUE_BY_HAND
+        return Blow(when, round(dice.uniform(0, 4), 1), ((first, 0.0),), dice.randrange(1 << 30))
     late_s = dice.uniform(0, 8) if when is When.BEGIN else dice.uniform(0, 320)
     first = _one_of(dice, _ALONE)
-    on_top = _one_of(dice, _WITH_IT)
-    faults = ((first, 0.0),) if on_top is None else ((first, 0.0), (on_top, round(dice.uniform(0, 30), 1)))
+    on_top = _one_or_none_of(dice, _WITH_IT)
+    faults: tuple[tuple[Fault, float], ...] = ((first, 0.0),)
+    if on_top is not None:
+        faults = (*faults, (on_top, round(dice.uniform(0, 30), 1)))
     return Blow(when, round(late_s, 1), faults, dice.randrange(1 << 30))
 
 
-def _one_of(dice: random.Random, weights: dict[Fault, int] | dict[Fault | None, int]) -> Fault:
-    return dice.choices(tuple(weights), weights=tuple(weights.values()))[0]  # type: ignore[return-value]
+def _one_of(dice: random.Random, weights: dict[Fault, int]) -> Fault:
+    return dice.choices(tuple(weights), weights=tuple(weights.values()))[0]
+
+
+def _one_or_none_of(dice: random.Random, weights: dict[Fault | None, int]) -> Fault | None:
+    return dice.choices(tuple(weights), weights=tuple(weights.values()))[0]

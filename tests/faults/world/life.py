@@ -7,7 +7,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -46,12 +45,10 @@ class Ear(Notices):
         super().__init__()
         self._time = time
 
-    def __enter__(self) -> Ear:
+    def __enter__(self) -> Ear:  # noqa: PYI034  # Self is new in 3.11
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
     def wait(self, seconds: float) -> list[signal.Signals]:
@@ -69,7 +66,7 @@ class Ear(Notices):
 @contextlib.contextmanager
 def ears(time: VirtualTime) -> Iterator[None]:
     """The one thing that is patched: `supervise` opens its Notices itself, and they need a main thread each."""
-    with mock.patch.object(supervise, "Notices", lambda: Ear(time)):
+    with mock.patch.object(supervise, "Notices", return_value=Ear(time)):
         yield
 
 

@@ -136,8 +136,9 @@ class Training:
         elif self.step >= STEPS:
             if self._save(SaveReason.FINAL) and self._append(TrainingFinished(self.attempt, self.step)):
                 self._leave(0)
-        elif self.step % SAVE_EVERY or self._save(SaveReason.PERIODIC):
-            self._time.after(STEP_S if self._stop is None else 0.0, self._turn)
+        elif self.step % SAVE_EVERY != 0 or self._save(SaveReason.PERIODIC):
+            asked = self._stop is not None  # perhaps only since: while it was saved
+            self._time.after(0.0 if asked else STEP_S, self._turn)
 
     def _stop_here(self) -> None:
         if not self.over and (self._lost or self._save(SaveReason.STOP)):

@@ -232,7 +232,7 @@ class World:
 @contextlib.contextmanager
 def memory_folder(otherwise: Path) -> Iterator[Path]:
     """Where a world lies: what a disk does to a journal is tried elsewhere, and thousands of fsyncs are slow there."""
-    shared_memory = Path("/dev/shm")  # noqa: S108  # a private folder is made in it
+    shared_memory = Path("/dev/shm")  # a private folder is made in it
     parent = shared_memory if os.access(shared_memory, os.W_OK) else otherwise
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         yield Path(folder)

@@ -109,8 +109,15 @@ def test_a_run_that_was_given_up_is_not_started_by_slurm(
 
 @pytest.mark.parametrize(
     ("release", "restart_count", "refused"),
-    [((24, 11), 2, True), ((24, 5), 2, True), ((25, 11), 2, True), ((22, 5), 2, False), ((26, 5), 2, False)]
-    + [(None, 2, False), ((24, 11), 3, False)],
+    [
+        ((24, 5), 2, True),
+        ((24, 11), 2, True),
+        ((25, 11), 2, True),
+        ((22, 5), 2, False),
+        ((26, 5), 2, False),
+        (None, 2, False),
+        ((24, 11), 3, False),
+    ],
 )
 def test_the_life_that_some_slurms_give_a_preempted_job_is_not_taken_for_a_persons_word(
     release: tuple[int, int] | None, restart_count: int, refused: bool
