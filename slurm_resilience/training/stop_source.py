@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -47,14 +48,57 @@ class StopSource(Protocol):
     def close(self) -> None: ...
 
 
+class _Handlers:
+    """Handlers that hand on a number, for those signals that nobody else handles.
+
+    A handler of the user's own stays: it knows better. In a thread that is not the main one nothing is installed.
+    """
+
+    def __init__(self, take: Callable[[int], None]) -> None:
+        self._take = take
+        self._pid = os.getpid()
+        self._installed: list[signal.Signals] = []
+
+    def open(self) -> bool:
+        """False: this is not the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            return False
+        for number in _SIGNALS:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, self._hear)
+                signal.siginterrupt(number, False)  # gloo and NCCL wait in system calls, and not all of theirs retry
+                self._installed.append(number)
+        return True
+
+    def close(self) -> None:
+        for number in self._installed:
+            if signal.getsignal(number) == self._hear:
+                signal.signal(number, signal.SIG_DFL)
+        self._installed.clear()
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:
+            # A forked child has our handler but not our job: it dies of the signal, as it would have without us.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        self._take(number)
+
+
 class PageStopSource:
-    """Under srun-resilient: the node agent hears the signals and writes the page."""
+    """Under srun-resilient: the node agent hears the signals and writes the page.
+
+    Where the rank is a plain task of Slurm's nothing shields it, and some Slurms signal every process of a step
+    (proctrack/linuxproc): it must not die of what the page says, too.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._page = StopPageReader(folder)
+        self._handlers = _Handlers(_nothing)
 
     def open(self) -> None:
         self._page.open()
+        self._handlers.open()
 
     def asked(self) -> bool:
         return self._page.asked()
@@ -63,37 +107,28 @@ class PageStopSource:
         return self._page.read()
 
     def close(self) -> None:
+        self._handlers.close()
         self._page.close()
 
 
-class SignalStopSource:
-    """Bare mode: handlers that leave a number, for those signals that nobody else handles.
+def _nothing(number: int) -> None:
+    """The agent hears it as well."""
 
-    A handler of the user's own stays: it knows better. In a thread that is not the main one nothing is installed.
-    """
+
+class SignalStopSource:
+    """Bare mode: the rank's own signals."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._pid = os.getpid()
         self._number = 0
         self._request: StopRequest | None = None
-        self._installed: list[signal.Signals] = []
+        self._handlers = _Handlers(self._leave_number)
 
     def open(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
+        if not self._handlers.open():
             sys.stderr.write("slurm-resilience: not opened in the main thread, so signals are left alone\n")
-            return
-        for number in _SIGNALS:
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, self._leave_number)
-                self._installed.append(number)
 
-    def _leave_number(self, number: int, _frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:
-            # A forked child has our handler but not our job: it dies of the signal, as it would have without us.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
+    def _leave_number(self, number: int) -> None:
         if self._number == 0:
             self._number = number
 
@@ -113,7 +148,4 @@ class SignalStopSource:
         return self._request
 
     def close(self) -> None:
-        for number in self._installed:
-            if signal.getsignal(number) == self._leave_number:
-                signal.signal(number, signal.SIG_DFL)
-        self._installed.clear()
+        self._handlers.close()

@@ -75,6 +75,8 @@ class LightTraining:
 
     def train(self) -> int:
         journal = Journal(self.run)
+        with (self.run.path / "ids").open("a") as ids:  # what a tracker would call this training
+            ids.write(os.environ["SLURM_RESILIENCE_RUN_ID"] + "\n")
         self.say(RankPhase.STARTING)
         self._come_back(journal)
         while self.step < self.steps:

@@ -47,6 +47,9 @@ def test_after_five_preemptions_every_step_was_done_once_and_the_job_was_never_h
     assert chain is not None
     assert [chain.steps_lost(number) for number in range(1, 6)] == [0] * 5
     assert len((jobs.folder / "lives").read_text().split()) == 6
+    ids = (run.run.path / "ids").read_text().split()
+    assert len(ids) == 6
+    assert set(ids) == {chain.run_id}
 
 
 # facebookincubator/submitit#1603, #1615, #1618

@@ -223,3 +223,13 @@ def test_the_supervisor_need_not_be_the_batch_shell(jobs: Jobs, reference: Train
     jobs.preempt(training.job)
     training.wait_finished()
     training.check(reference, Cause.PREEMPTED)
+
+
+def test_a_plain_task_that_uses_the_library_does_not_die_of_the_signal_that_it_is_told_of(jobs: Jobs) -> None:
+    training = Training.submit(jobs, options="--plain", nodes=1, requeue=True)
+    training.wait_committed()
+    jobs.preempt(training.job)
+    training.wait_finished()
+    ends = [attempt.ended.cause if attempt.ended is not None else None for attempt in training.attempts]
+    assert ends == [Cause.PREEMPTED, Cause.FINISHED]
+    assert training.chain.steps_lost(1) == 0

@@ -145,6 +145,16 @@ def test_a_warning_is_handed_on_as_an_order_once(scene: Scene) -> None:
     assert end.must_leave_s is None
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2])
+def test_no_signal_is_handed_on_to_srun_which_would_kill_its_tasks(scene: Scene, number: signal.Signals) -> None:
+    """NVIDIA/cloudai#942: srun makes SIGKILL for its tasks of SIGTERM, SIGHUP and SIGQUIT."""
+    ends_by = "for one in TERM HUP INT QUIT USR1 USR2; do trap 'exit 9' $one; done; "
+    waits = 'until [ -e "$ENOUGH" ]; do sleep 0.05; done; exit 7'
+    end = scene.watch(("bash", "-c", ends_by + waits), scene.send(number), lambda: time.sleep(0.6))
+    assert end.code == 7
+    assert end.signals == (number.name,)
+
+
 def test_a_sigterm_from_slurm_has_a_deadline_before_the_kill(scene: Scene) -> None:
     scene.kill_wait_s = 100
     before_s = time.monotonic()
