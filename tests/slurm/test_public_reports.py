@@ -46,7 +46,8 @@ def test_after_five_preemptions_every_step_was_done_once_and_the_job_was_never_h
     chain = run.chain
     assert chain is not None
     assert [chain.steps_lost(number) for number in range(1, 6)] == [0] * 5
-    assert len((jobs.folder / "lives").read_text().split()) == 6
+    # 24.11.5 starts a job that was preempted once more than anybody asked for: that life finds the run finished.
+    assert len((jobs.folder / "lives").read_text().split()) in (6, 7)
     ids = (run.run.path / "ids").read_text().split()
     assert len(ids) == 6
     assert set(ids) == {chain.run_id}
