@@ -198,7 +198,7 @@ class LightRun:
             case Fault.WARN:
                 self.jobs.cluster.run("scancel", "--signal=USR1", self.job)
             case Fault.KILL_TRAINING:
-                self.kill("light_training.py")
+                self.kill_training()
             case Fault.KILL_AGENT:
                 self._kill_agent(attempt, blow.node)
             case Fault.KILL_SUPERVISOR:
@@ -227,11 +227,16 @@ class LightRun:
             time.sleep(seconds)
             self.jobs.cluster.start_controller()
 
-    def kill(self, *words: str) -> None:
+    def kill_training(self) -> None:
+        """Supervisor and agents have its name in their command lines, too."""
+        self.kill("light_training.py", but="slurm_resilience")
+
+    def kill(self, *words: str, but: str | None = None) -> None:
+        """SIGKILL to what has one of `words` in its command line, and not `but`."""
         for process in leftovers(self.marker):
             with contextlib.suppress(OSError):
                 line = Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if any(word in line for word in words):
+                if any(word in line for word in words) and (but is None or but not in line):
                     os.kill(process.pid, signal.SIGKILL)
 
     def _kill_agent(self, attempt: Attempt, node: int) -> None:

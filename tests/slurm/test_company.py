@@ -183,7 +183,7 @@ def test_in_an_allocation_of_salloc_a_crash_goes_on_from_the_last_checkpoint(job
     beside = threading.Thread(target=allocate)
     beside.start()
     run.wait_training()
-    run.kill("light_training.py")
+    run.kill_training()
     beside.join()
     assert ended[0].code == 0, ended[0].err
     assert run.causes == [Cause.CRASHED.value, FINISHED]
