@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from slurm_resilience.requeue.successor import MARK
 from slurm_resilience.slurm.client import JobState
+from slurm_resilience.supervisor.ownership import OVER
 from tests.faults.world.cluster import ADMIN, OWNER, Life
 from tests.faults.world.faults import Fault
 
@@ -46,7 +48,7 @@ def _to_a_life(  # noqa: C901, PLR0912  # a table: one line a fault
         case Fault.CANCEL | Fault.CANCEL_BY_ADMIN:
             if not cluster.cancel_by_hand(life.job, OWNER if fault is Fault.CANCEL else ADMIN):
                 return False
-            world.truth.cancelled(life.job, life.restarts, world.time.now_s)
+            world.truth.cancelled(life.job, life.restarts, world.time.now_s, others=_others(world, life.job))
         case Fault.LOWER_THE_LIMIT:
             if life.ending:
                 return False
@@ -59,6 +61,8 @@ def _to_a_life(  # noqa: C901, PLR0912  # a table: one line a fault
         case Fault.GHOST:
             world.truth.all_dead.append(life.name)
             cluster.lose_the_batch_node(life, lives_on=True)
+        case Fault.GHOST_AT_A_WORD:
+            life.cut_off_at_a_word = True
         case Fault.CRASH if trains and training is not None:
             training.crash(dice.choice(WORDS))
         case Fault.KILL_AGENT if trains and training is not None:
@@ -96,7 +100,7 @@ def _to_the_world(world: World, fault: Fault, dice: random.Random) -> bool:  # n
             if not waiting:
                 return False
             record = dice.choice(waiting)
-            world.truth.cancelled(record.job, record.restarts, world.time.now_s)
+            world.truth.cancelled(record.job, record.restarts, world.time.now_s, others=_others(world, record.job))
             cluster.cancel_by_hand(record.job, OWNER)
         case Fault.HOLD:
             waiting = world.waiting()
@@ -123,3 +127,9 @@ def _to_the_world(world: World, fault: Fault, dice: random.Random) -> bool:  # n
         case _:
             return False
     return True
+
+
+def _others(world: World, job: str) -> bool:
+    """Whether another job of the run is there that a person has submitted, too."""
+    alive = [each for each in world.cluster.jobs.values() if each.state not in OVER and each.job != job]
+    return any(MARK not in each.comment for each in alive)

@@ -48,6 +48,10 @@ class Life:
     cancelled_by: int | None = None
     ghost: bool = False
     """Slurm has given it up, and it lives on."""
+    cut_off_at_a_word: bool = False
+    """At its batch script's next word to Slurm that changes something."""
+    cut_off_until_s: float = 0.0
+    """Its node and the controller don't hear each other; files and other nodes it sees."""
     over: bool = False
     kill_deputy_at: int | None = None
 
@@ -122,15 +126,22 @@ class Cluster(FakeSlurm):
         if process.is_here:
             latest_s = 3.0 if self.setting.late_answers else 0.3
             process.sleep(self.dice.uniform(0.02, latest_s))
-        if self.silent_for > 0 or self.time.now_s < self.silent_until_s:
-            self.silent_for = max(0, self.silent_for - 1)
-            self.last_silence_s = self.time.now_s
+        cut_off = any(process in life.processes and self.time.now_s < life.cut_off_until_s for life in self.ghosts)
+        if cut_off or self.silent_for > 0 or self.time.now_s < self.silent_until_s:
+            if not cut_off:
+                self.silent_for = max(0, self.silent_for - 1)
+                self.last_silence_s = self.time.now_s
             if process.is_here:
                 process.sleep(NO_ANSWER_S)
             raise SlurmUnavailable("the controller is down")
 
     def _before(self, verb: str) -> None:
         self._count_down("before", verb)
+        life = next((life for life in self.under_way.values() if life.batch is self.time.current), None)
+        if life is not None and life.cut_off_at_a_word:
+            life.cut_off_at_a_word = False
+            self.hooks.tell(f"job {life.name} is cut off before {verb}")
+            self.lose_the_batch_node(life, lives_on=True)
 
     def _after(self, verb: str) -> None:
         self._count_down("after", verb)
@@ -302,7 +313,9 @@ class Cluster(FakeSlurm):
         del self.under_way[life.job]
         if lives_on:
             self.ghosts.append(life)
-            self._down(life.nodes[0], self.dice.uniform(60, 900), life)
+            seconds = self.dice.uniform(60, 900)
+            life.cut_off_until_s = self.time.now_s + seconds * self.dice.uniform(0, 1)
+            self._down(life.nodes[0], seconds, life)
         else:
             self.kill_all(life)
         record = self.jobs[life.job]

@@ -20,6 +20,7 @@ class Fault(enum.Enum):
     LOSE_A_NODE = "another node fails"
     LOSE_THE_BATCH_NODE = "the batch node fails"
     GHOST = "the batch node is cut off, and what runs there lives on"
+    GHOST_AT_A_WORD = "the batch node is cut off at the supervisor's next word to Slurm"
     CRASH = "a rank crashes"
     KILL_AGENT = "kill a node agent"
     WARN = "SIGUSR1 to the steps"
@@ -64,7 +65,7 @@ _ALONE = {
     Fault.RESUME: 2,
     Fault.SUBMIT: 2,
     Fault.NO_ANSWER: 1,
-    Fault.SILENCE: 1,
+    Fault.SILENCE: 2,
     Fault.LOSE_AN_ANSWER: 1,
 }
 _WITH_IT = {
@@ -79,9 +80,12 @@ _WITH_IT = {
     Fault.CANCEL: 1,
     Fault.REQUEUE_BY_HAND: 1,
     Fault.RESUME: 2,
+    Fault.SUBMIT: 2,
     Fault.PURGE: 1,
+    Fault.GHOST_AT_A_WORD: 4,
 }
 """What comes on top, a moment later."""
+_AT_THE_END: dict[Fault | None, int] = {**_WITH_IT, Fault.GHOST: 2, Fault.LOSE_THE_BATCH_NODE: 1, Fault.PREEMPT: 1}
 _WAITING = {
     Fault.CANCEL_WAITING: 2,
     Fault.HOLD: 2,
@@ -91,7 +95,6 @@ _WAITING = {
     Fault.NO_ANSWER: 1,
     Fault.SUBMIT: 1,
 }
-_CRASHING_ALONE = (Fault.CRASH, Fault.LOSE_A_NODE, Fault.PREEMPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ def _blow(dice: random.Random) -> Blow:
     if when is When.PENDING:
         return Blow(when, round(dice.uniform(0, 130), 1), ((_one_of(dice, _WAITING), 0.0),), dice.randrange(1 << 30))
     if when is When.STEP_ENDS:
-        first = _one_or_none_of(dice, _WITH_IT) or Fault.REQUEUE_BY_HAND
+        first = _one_or_none_of(dice, _AT_THE_END) or Fault.REQUEUE_BY_HAND
         return Blow(when, round(dice.uniform(0, 4), 1), ((first, 0.0),), dice.randrange(1 << 30))
     late_s = dice.uniform(0, 8) if when is When.BEGIN else dice.uniform(0, 320)
     first = _one_of(dice, _ALONE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from slurm_resilience.cli.budget import budgets_of
 from slurm_resilience.cli.outlook import outlook
 from slurm_resilience.cli.status import Told, _as_json
+from slurm_resilience.errors import EXIT_OWNED, EXIT_WILL_NOT_GO_ON
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.records import (
     AttemptEnded,
@@ -21,6 +22,7 @@ from slurm_resilience.manifest.records import (
     DecisionCarriedOut,
     Line,
 )
+from slurm_resilience.requeue.starter import was_stopped
 from slurm_resilience.requeue.successor import token_of
 from slurm_resilience.slurm.client import JobRecord, JobState
 from tests.faults.world.clock import Process
@@ -47,8 +49,9 @@ class Truth:
     all_dead: list[str] = field(default_factory=list)
     """Lives of jobs of which everything was killed at once."""
 
-    def cancelled(self, job: str, restarts: int, now_s: float) -> None:
-        self.cancel_s, self.ever_cancelled = now_s, True
+    def cancelled(self, job: str, restarts: int, now_s: float, *, others: bool) -> None:
+        """`others`: it was one of several jobs of the run, which is no word about the run."""
+        self.cancel_s, self.ever_cancelled = None if others else now_s, True
         self.cancellations[job, restarts] = now_s
 
     def person_wants_it(self, now_s: float) -> None:
@@ -78,6 +81,10 @@ def check_a_requeue(world: World, requeued: Requeued) -> None:
         world.violate(f"{who} before that decision is written down")
     cancelled_s = world.truth.cancellations.get((requeued.job, requeued.restarts))
     if cancelled_s is None:
+        return
+    if process.name.startswith("deputy"):  # to it the job is being ended because the supervisor died
+        world.counts["cancelled, then the supervisor was killed, and its deputy can't tell"] += 1
+        world.truth.cancel_s = None
         return
     look_s = process.last_look_s
     if look_s is None or look_s >= cancelled_s or world.time.now_s - look_s > KNOWN_FOR_S:
@@ -132,22 +139,39 @@ def check_who_trains(world: World, life: Life, training: Training) -> None:
     successors = [each.job for each in world.waiting() if token in each.comment.split() and not each.restarts]
     if len(successors) > 1:
         world.violate(f"two successors wait while attempt {number} begins: {successors}")
-    cancel_s = world.truth.cancel_s
-    told = chain.attempt(number - 1)
-    if cancel_s is not None and told is not None and told.ended_s is not None and told.ended_s < cancel_s:
+    before = chain.attempt(number - 1)
+    if before is not None and before.ended is not None:
+        _check_it_is_wanted(world, life, number, before)
+
+
+def _check_it_is_wanted(world: World, life: Life, number: int, before: Attempt) -> None:
+    """Nobody has cancelled the run, and it was not stopped, unless a person has started it since. What nobody could
+    know is counted."""
+    cancel_s, stopped = world.truth.cancel_s, was_stopped(before)
+    if stopped:
+        world.counts[f"trained after a stop, queued by {life.queued_by}"] += 1
+    if life.queued_by == "person":
+        return
+    if stopped and life.queued_by == "slurm":
+        # requeue/starter.py: nothing in the journal tells Slurm's requeue of a stopped job from a person's.
+        world.counts["stopped, and started once more by Slurm itself"] += 1
+    elif stopped and before.started.job != life.job and not world.schedule.setting.chain:
+        world.counts["stopped in one job, and another was queued again before"] += 1  # it was submitted twice
+    elif stopped and life.queued_by == "ours" and not _wanted_since(world):
+        world.violate(f"attempt {number} trains in a job that we queued, although the run was stopped")
+    elif cancel_s is None or life.start_s <= cancel_s:
+        return
+    elif before.ended_s is not None and before.ended_s < cancel_s:
         # Between the decision and the end of the job; a successor that can ask Slurm then doesn't begin.
         world.counts["cancelled after the decision, and nobody could be asked"] += 1
-    elif cancel_s is not None and life.start_s > cancel_s and life.queued_by != "person":
+    elif before.started.job not in world.cluster.jobs and not world.schedule.setting.accounting:
+        world.counts["cancelled, and forgotten by Slurm before anybody could ask"] += 1
+    else:
         ago_s = life.start_s - cancel_s
         world.violate(f"attempt {number} trains, although somebody cancelled the run {ago_s:.0f} s ago")
-    before = chain.attempt(number - 1)
-    if before is not None and before.ended is not None and before.ended.decision in ("stop", "hold"):
-        if life.queued_by == "ours" and before.ended.cause is not Cause.FENCED and not _wanted_since(world, chain):
-            world.violate(f"attempt {number} trains in a job that we queued, although the run was stopped")
-        world.counts[f"trained after a stop, queued by {life.queued_by}"] += 1
 
 
-def _wanted_since(world: World, chain: Chain) -> bool:
+def _wanted_since(world: World) -> bool:
     return any("anyway" in text and "is queued again" in text for text in world.story)
 
 
@@ -162,44 +186,52 @@ def _newest_step(lines: list[Line]) -> int:
     return max(steps.values(), default=0)
 
 
-def why_it_stands_still(world: World) -> str | None:  # noqa: PLR0912  # a list of excuses, the first that holds
+def why_it_stands_still(world: World) -> str | None:
     """What excuses that a person has to help. None: nothing does, and a requeue was lost."""
-    truth, chain = world.truth, world.chain()
-    if truth.cancel_s is not None:
+    if world.truth.cancel_s is not None:
         return "somebody cancelled it"
-    last = world.lives[-1] if world.lives else None
-    if last is None:
+    if not world.lives:
         return None
+    chain, last = world.chain(), world.lives[-1]
     newest = chain.newest_attempt if chain is not None else None
-    silent_s = world.cluster.last_silence_s
-    silence = silent_s is not None and silent_s >= last.start_s
+    code = None if last.batch is None else last.batch.code
     if newest is not None and newest.ended is not None and newest.ended.decision in ("stop", "hold"):
-        cause = newest.ended.cause
-        if cause in (Cause.CANCELLED, Cause.CANCELLED_BY_ADMIN) and not truth.ever_cancelled:
-            return None
-        if cause is Cause.OPERATOR_STOP and truth.operator_s is None:
-            return None
-        if cause is Cause.FENCED:
-            return None
-        return f"it was stopped: {cause.value}"
-    dead = last.name in truth.all_dead or (last.batch is not None and last.batch.killed)
-    if dead and world.schedule.setting.chain and not _had_a_successor(world, last):
+        return _excuse_of_a_stop(world, newest.ended.cause)
+    if code == EXIT_WILL_NOT_GO_ON and last.attempt is None:
+        return "it was turned away at its start: a budget is spent"
+    if code == EXIT_OWNED and last.queued_by == "person" and _is_forgotten(world, newest):
+        return "it was refused: Slurm has forgotten the job of the run's owner"
+    began = [life for life in world.lives if life.batch is None or life.batch.code != EXIT_OWNED]
+    return _excuse_of_deaths(world, began[-1] if began else last)
+
+
+def _excuse_of_a_stop(world: World, cause: Cause) -> str | None:
+    if cause in (Cause.CANCELLED, Cause.CANCELLED_BY_ADMIN) and not world.truth.ever_cancelled:
+        return None
+    if cause is Cause.FENCED or (cause is Cause.OPERATOR_STOP and world.truth.operator_s is None):
+        return None
+    return f"it was stopped: {cause.value}"
+
+
+def _excuse_of_deaths(world: World, last: Life) -> str | None:
+    """Everybody who could have gone on with it is dead, or was not answered."""
+    chained, silent_s = world.schedule.setting.chain, world.cluster.last_silence_s
+    silence = silent_s is not None and silent_s >= last.start_s
+    everything = last.ghost or last.name in world.truth.all_dead
+    supervisor = last.batch is not None and last.batch.killed
+    if chained and (everything or supervisor) and not _had_a_successor(world, last):
         return "it was killed before it had a successor"
-    if last.name in truth.all_dead:
-        if not world.schedule.setting.chain:
-            return "everything in the job was killed"
-        return "everything in the job was killed, and the controller had been silent" if silence else None
-    killed = last.batch is not None and last.batch.killed
-    if killed and not world.schedule.setting.chain:
-        deputy = last.deputy
-        if deputy is not None and not deputy.killed and not silence:
-            return None
-        return "the supervisor was killed, and " + ("there was no deputy" if deputy is None else "its deputy, too")
-    if killed and silence:
-        return "the supervisor was killed, and the controller had been silent"
-    if silence:
-        return "the controller was silent"
-    return None
+    if not chained and everything:
+        return "everything in the job was killed"
+    if not chained and supervisor and last.deputy is None:
+        return "the supervisor was killed, and there was no deputy"
+    if not chained and supervisor and last.deputy is not None and last.deputy.killed:
+        return "the supervisor was killed, and its deputy, too"
+    return "the controller was silent" if silence else None
+
+
+def _is_forgotten(world: World, attempt: Attempt | None) -> bool:
+    return attempt is not None and attempt.carried_out is None and attempt.started.job not in world.cluster.jobs
 
 
 def _had_a_successor(world: World, life: Life) -> bool:
