@@ -15,7 +15,6 @@ from slurm_resilience.errors import (
     RunOwned,
     SlurmError,
 )
-from slurm_resilience.launch.plan import read_plan
 from slurm_resilience.manifest.attempt import live_owner, release
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.journal import Journal
@@ -24,12 +23,11 @@ from slurm_resilience.manifest.records import GoOnAsked
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
 from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Hold, Requeue, Restart, Stop, Successor, Way
-from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClient
 from slurm_resilience.supervisor.asking import Asking
 from slurm_resilience.supervisor.ending import Ending, Seen
 from slurm_resilience.supervisor.ownership import OVER, liveness_by_slurm
-from slurm_resilience.supervisor.request import Dependency
+from slurm_resilience.supervisor.planned import Planned, what_was_planned
 from slurm_resilience.supervisor.succession import CancelledByPerson, GoneOn, NotSure, Queued, Succession
 
 PATIENCE_S = 60.0
@@ -60,25 +58,26 @@ class Afterwards:
         if chain.finished:
             if newest is not None and newest.ended is None and not self.dry_run:
                 self._refuse_if_owned(chain)
-                self._ending(journal, newest).tell_finish()
+                self._ending(journal, newest, what_was_planned(self.run, newest)).tell_finish()
             self.say(f"run {self.run.path} is finished: nothing to do")
             return EXIT_FINISHED
         if newest is None:
             raise ConfigurationError(f"run {self.run.path} never started: submit its job")
+        planned = what_was_planned(self.run, newest)
         if newest.ended is None:
             self._refuse_if_owned(chain)
         elif newest.carried_out is not None and newest.ended.decision in ("requeue", "leave"):
             return self._tell_where_it_is(journal, newest)
         elif newest.ended.decision in ("stop", "hold"):
             if newest.carried_out is None and not self.dry_run:
-                self._ending(journal, newest).conclude(newest.number, self._seen(newest))
+                self._ending(journal, newest, planned).conclude(newest.number, self._seen(planned))
             return self._after_a_stop(journal, newest)
         if self.dry_run:
             self.say(f"would conclude attempt {newest.number} and carry out what that decides")
             return EXIT_FINISHED
         if newest.ended is not None and newest.ended.decision == "successor" and newest.carried_out is not None:
-            return self._see_to_the_successor(journal, newest)
-        return self._conclude(journal, newest)
+            return self._see_to_the_successor(journal, newest, planned)
+        return self._conclude(journal, newest, planned)
 
     def _refuse_if_owned(self, chain: Chain) -> None:
         owner = live_owner(self.run, chain)
@@ -98,36 +97,28 @@ class Afterwards:
         except SlurmError:
             return None
 
-    def _plan(self, newest: Attempt) -> tuple[Limits, int, bool]:
-        """The limits that the user chose, how many node agents there were to be, and whether it was to be a chain."""
-        try:
-            plan = read_plan(self.run.plan(newest.number))
-        except ConfigurationError:  # it died before it had one
-            return Limits(), 0, newest.successor_token is not None
-        return plan.limits, plan.tasks, plan.chain
-
-    def _ending(self, journal: Journal, newest: Attempt) -> Ending:
+    def _ending(self, journal: Journal, newest: Attempt, planned: Planned) -> Ending:
         job = newest.started.job
-        limits, _, chain = self._plan(newest)
-        way = (Way.CHAIN if chain else Way.REQUEUE) if newest.started.mode == "batch" and job is not None else Way.NONE
+        way = Way.NONE
+        if newest.started.mode == "batch" and job is not None:
+            way = Way.CHAIN if planned.chain else Way.REQUEUE
         return Ending(
             self.run,
             journal,
             self.slurm if job is not None else None,
             self.clock,
-            limits,
+            planned.limits,
             lambda _: way,
             self.say,
             self.clock.monotonic_s() + PATIENCE_S,
-            self._succession(journal) if way is Way.CHAIN else None,
+            self._succession(journal, planned) if way is Way.CHAIN else None,
         )
 
-    def _seen(self, newest: Attempt) -> Seen:
-        _, agents, _ = self._plan(newest)
-        return Seen(None, (), True, agents, None)
+    def _seen(self, planned: Planned) -> Seen:
+        return Seen(None, (), True, planned.tasks, None)
 
-    def _conclude(self, journal: Journal, newest: Attempt) -> int:
-        conclusion = self._ending(journal, newest).conclude(newest.number, self._seen(newest))
+    def _conclude(self, journal: Journal, newest: Attempt, planned: Planned) -> int:
+        conclusion = self._ending(journal, newest, planned).conclude(newest.number, self._seen(planned))
         release(self.run, newest.number, journal=journal)
         self.say(f"attempt {newest.number} ended: {conclusion.because}; {conclusion.decision.reason}")
         match conclusion.decision:
@@ -139,22 +130,16 @@ class Afterwards:
             case Restart() | Hold() | Stop():
                 return EXIT_WILL_NOT_GO_ON
 
-    def _succession(self, journal: Journal) -> Succession:
-        return Succession(journal, self.slurm, self.environment, self._dependency(journal))
+    def _succession(self, journal: Journal, planned: Planned) -> Succession:
+        return Succession(journal, self.slurm, self.environment, planned.dependency)
 
-    def _dependency(self, journal: Journal) -> Dependency:
-        newest = Chain.of(journal.read()).newest_attempt
-        try:
-            return Dependency(read_plan(self.run.plan(newest.number if newest is not None else 0)).chain_dependency)
-        except ConfigurationError:  # it died before it had one
-            return Dependency.AFTERANY
-
-    def _see_to_the_successor(self, journal: Journal, newest: Attempt) -> int:
+    def _see_to_the_successor(self, journal: Journal, newest: Attempt, planned: Planned) -> int:
         """The attempt is told, and its successor is to go on: make sure that it is there, and say where."""
         assert newest.started.job is not None
         asking = Asking(self.clock, self.say, self.clock.monotonic_s() + PATIENCE_S)
         standing = asking.until_answered(
-            lambda: self._succession(journal).make_sure(newest.number), "making sure that the successor is queued"
+            lambda: self._succession(journal, planned).make_sure(newest.number),
+            "making sure that the successor is queued",
         )
         match standing:
             case Queued(job, newly):

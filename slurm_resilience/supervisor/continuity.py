@@ -129,10 +129,12 @@ class Continuity:
         return way_on(self.mode, cause, may_requeue=may_requeue, chain=self._chained)
 
     def liveness(self, cluster: str | None) -> Callable[[Owner], Liveness]:
-        before = self._predecessor(Chain.of(self.journal.read()), None)
-        followed = before.started.job if before is not None else None
-        take_over = self.request.take_over
-        return lambda owner: liveness_by_slurm(self.slurm, owner, cluster, take_over, followed=followed)
+        def ask(owner: Owner) -> Liveness:  # rarely asked: the journal is read for it only then
+            before = self._predecessor(Chain.of(self.journal.read()), None)
+            followed = before.started.job if before is not None else None
+            return liveness_by_slurm(self.slurm, owner, cluster, self.request.take_over, followed=followed)
+
+        return ask
 
     def ending(self, may_requeue: bool, give_up_s: float) -> Ending:
         def way(cause: Cause) -> Way:

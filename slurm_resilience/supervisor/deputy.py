@@ -13,7 +13,6 @@ from pathlib import Path
 
 from slurm_resilience.clock import SystemClock
 from slurm_resilience.errors import ResilienceError
-from slurm_resilience.launch.end_of_time import read_end_of_time
 from slurm_resilience.launch.plan import Plan, read_plan
 from slurm_resilience.manifest.attempt import release
 from slurm_resilience.manifest.journal import Journal
@@ -21,6 +20,7 @@ from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.requeue.decision import Way
 from slurm_resilience.slurm.command_line import CommandLineSlurm
 from slurm_resilience.supervisor.ending import Ending, Seen
+from slurm_resilience.supervisor.planned import planned_end_s
 from slurm_resilience.supervisor.request import Dependency
 from slurm_resilience.supervisor.succession import Succession
 from slurm_resilience.supervisor.voice import say
@@ -45,18 +45,10 @@ def finish(run: RunDirectory, attempt: int) -> int:
         clock.monotonic_s() + PATIENCE_S,
         Succession(journal, slurm, os.environ, Dependency(plan.chain_dependency)) if plan.chain else None,
     )
-    conclusion = ending.conclude(attempt, Seen(None, (), True, plan.tasks, _end_s(run, attempt, plan)))
+    conclusion = ending.conclude(attempt, Seen(None, (), True, plan.tasks, planned_end_s(run, attempt, plan)))
     release(run, attempt, journal=journal)
     say(f"the supervisor of attempt {attempt} was killed; {conclusion.because}: {conclusion.decision.reason}")
     return 0 if conclusion.carried_out else 1
-
-
-def _end_s(run: RunDirectory, attempt: int, plan: Plan) -> float | None:
-    """The end of the job's time: the limit may have been changed since the plan was made."""
-    try:
-        return read_end_of_time(run.end_of_time(attempt).read_bytes()).end_s
-    except (OSError, ValueError, KeyError, TypeError):
-        return plan.end_s
 
 
 def _way(plan: Plan) -> Way:

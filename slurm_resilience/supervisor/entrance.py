@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slurm_resilience.clock import Clock
-from slurm_resilience.errors import EXIT_FINISHED, EXIT_WILL_NOT_GO_ON, ConfigurationError, SlurmError
-from slurm_resilience.launch.plan import read_plan
+from slurm_resilience.errors import EXIT_FINISHED, EXIT_WILL_NOT_GO_ON, SlurmError
 from slurm_resilience.manifest.attempt import live_owner, refuse_if_owned, release
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.journal import Journal
@@ -23,6 +22,7 @@ from slurm_resilience.requeue.start import may_start
 from slurm_resilience.slurm.client import JobRef, JobState
 from slurm_resilience.slurm.facts import JobFacts
 from slurm_resilience.supervisor.ending import Ending, Seen
+from slurm_resilience.supervisor.planned import what_was_planned
 
 PAUSE_S = 5.0
 
@@ -96,8 +96,9 @@ class Entrance:
         """Nobody could tell how it ended: we do, from what it left behind and what Slurm remembers of its job."""
         self._wait_for_a_proof(chain)
         refuse_if_owned(self.run, chain, self.liveness_by_slurm)
-        agents, end_s = self._plan(newest.number)
-        conclusion = self.ending.tell_predecessor(newest.number, Seen(None, (), True, agents, end_s), job)
+        planned = what_was_planned(self.run, newest)
+        seen = Seen(None, (), True, planned.tasks, planned.end_s)
+        conclusion = self.ending.tell_predecessor(newest.number, seen, job)
         release(self.run, newest.number, journal=self.journal)
         self.say(f"attempt {newest.number} ended without a word: {conclusion.because}; {conclusion.decision.reason}")
 
@@ -108,14 +109,6 @@ class Entrance:
             if self.liveness_by_slurm(owner) is not Liveness.UNKNOWN or self.clock.monotonic_s() >= self.give_up_s:
                 return
             self.clock.sleep(PAUSE_S)
-
-    def _plan(self, attempt: int) -> tuple[int, float | None]:
-        """How many node agents there were to be, and the end of the job's time."""
-        try:
-            plan = read_plan(self.run.plan(attempt))
-        except ConfigurationError:  # it died before it had one
-            return 0, None
-        return plan.tasks, plan.end_s
 
 
 def _is_former_life(attempt: Attempt, facts: JobFacts, cluster: str | None) -> bool:

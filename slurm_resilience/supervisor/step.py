@@ -16,9 +16,9 @@ from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.ladder import LAST_WORDS_S
 from slurm_resilience.signals.stop_request import StopReason
 from slurm_resilience.supervisor.notices import Notices, default_signals_in_child
-from slurm_resilience.supervisor.pulse import Pulse, silent_after_s
+from slurm_resilience.supervisor.pulse import Beat, Pulse, silent_after_s
 from slurm_resilience.supervisor.question import Question
-from slurm_resilience.supervisor.witnesses import agent_records, beats_of
+from slurm_resilience.supervisor.witnesses import agent_records, agents_and_beats
 
 TICK_S = 0.25
 LOOK_AT_RECORDS_S = 1.0
@@ -151,18 +151,17 @@ class StepWatch:
 
         And when they are asked to stop, ask why: Slurm forgets a preemption as soon as it has requeued the job.
         """
-        records = self.records()
+        records, beats = agents_and_beats(self.run, self.attempt, self.say)
         self._ask_why(records)
-        self._listen()
+        self._listen(beats)
         for record in records:
             # A rank that crashes while it leaves keeps torchrun elsewhere waiting for minutes (its exit barrier).
             crashed_leaving = record.outcome is Outcome.FINISHED and bool(record.command_code)
             if record.outcome in _BAD or crashed_leaving:
                 self._order(StopReason.PEER_FAILED, f"node agent {record.node_id} on {record.host} failed", None)
 
-    def _listen(self) -> None:
+    def _listen(self, beats: Mapping[int, Beat]) -> None:
         """Whoever was killed can't say so: srun waits for the others, and they may wait for it."""
-        beats = beats_of(self.run, self.attempt)
         for silent in self._pulse.silent(beats, self.clock.monotonic_s()):
             because = f"node agent {silent} has not been heard for {self._pulse.after_s:.0f} s"
             if StopReason.PEER_FAILED.name not in self._ordered:

@@ -19,9 +19,6 @@ from slurm_resilience.signals.time_left import Bearing, has_moved, next_look_s, 
 from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClient
 from slurm_resilience.supervisor.question import Question
 
-SETTLE_S = 30.0
-"""A little longer than a command of Slurm's may take."""
-
 
 def end_told_by(record: JobRecord | None, restarts: int) -> float | None:
     """The end of the running job's time limit, as this record has it; None: it says nothing about it.
@@ -71,7 +68,7 @@ class TimeWatch:
             self._question.ask(self.ask)
             self._look_s = None
 
-    def settle(self, seconds: float = SETTLE_S) -> None:
+    def settle(self, seconds: float) -> None:
         """Before the next step is started in place: no thread of ours may be about."""
         self._question.settle(seconds)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +41,25 @@ class LastWords:
 
 def agent_records(run: RunDirectory, attempt: int, say: Callable[[str], None]) -> list[AgentRecord]:
     """The records that can be read, by node; `say` hears of one that another version has written."""
-    found = []
+    return [record for _, record in _records(run, attempt, say)]
+
+
+def agents_and_beats(
+    run: RunDirectory, attempt: int, say: Callable[[str], None]
+) -> tuple[list[AgentRecord], dict[int, Beat]]:
+    """As `agent_records`, with their signs of life by node id (or task number)."""
+    records: list[AgentRecord] = []
+    beats: dict[int, Beat] = {}
+    for path, record in _records(run, attempt, say):
+        records.append(record)
+        with contextlib.suppress(OSError):
+            status = path.stat()  # it was just opened, which asks the file server anew for what this says
+            version = (status.st_ino, status.st_mtime_ns)
+            beats[record.node_id] = Beat(version, record.outcome is Outcome.RUNNING)
+    return records, beats
+
+
+def _records(run: RunDirectory, attempt: int, say: Callable[[str], None]) -> Iterator[tuple[Path, AgentRecord]]:
     for path in run.agent_records(attempt):
         try:
             record = read_agent_record(path)
@@ -49,21 +67,7 @@ def agent_records(run: RunDirectory, attempt: int, say: Callable[[str], None]) -
             say(str(error))
             continue
         if record is not None:
-            found.append(record)
-    return found
-
-
-def beats_of(run: RunDirectory, attempt: int) -> dict[int, Beat]:
-    """The signs of life of the agents whose records can be read, by node id (or task number)."""
-    found: dict[int, Beat] = {}
-    for path in run.agent_records(attempt):
-        with contextlib.suppress(OSError, ManifestUnsupported):
-            record = read_agent_record(path)  # opening it asks the file server anew for what `stat` says next
-            status = path.stat()
-            if record is not None:
-                version = (status.st_ino, status.st_mtime_ns)
-                found[record.node_id] = Beat(version, record.outcome is Outcome.RUNNING)
-    return found
+            yield path, record
 
 
 def last_words(run: RunDirectory, attempt: int) -> tuple[LastWords, ...]:
@@ -77,11 +81,6 @@ def last_words(run: RunDirectory, attempt: int) -> tuple[LastWords, ...]:
             text, time_s = path.read_text(errors="replace"), path.stat().st_mtime
             found.append(LastWords(int(rank), f"rank-{rank}: {exception_line(text)}", time_s))
     return tuple(sorted(found, key=lambda words: (words.time_s, words.rank)))
-
-
-def rank_errors(run: RunDirectory, attempt: int) -> tuple[str, ...]:
-    """The texts of `last_words`."""
-    return tuple(words.text for words in last_words(run, attempt))
 
 
 def exception_line(traceback: str) -> str:

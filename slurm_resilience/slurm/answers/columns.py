@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from slurm_resilience.errors import SlurmUnparsable
+from slurm_resilience.slurm.answers.fixed_lines import fixed_and_free
 from slurm_resilience.slurm.client import JobRecord, JobRef, JobState
 
 _FIELDS = (
@@ -47,15 +48,8 @@ _NOTHING = ("(null)", "N/A", "n/a")
 
 def read_records(answer: str) -> tuple[JobRecord, ...]:
     """The jobs in squeue's answer to FORMAT."""
-    records: list[tuple[str, list[str]]] = []
-    for line in answer.split("\n"):
-        if len(line) >= _RECORD:
-            records.append((line[:_RECORD], [line[_RECORD:]]))
-        elif records:
-            records[-1][1].append(line)  # of a comment with newlines in it
-        elif line.strip():
-            raise SlurmUnparsable(f"squeue's answer begins with no record of a job: {line.strip()[:200]!r}")
-    return tuple(_record(fixed, "\n".join(comment)) for fixed, comment in records)
+    records = fixed_and_free(answer, _RECORD, no_record="squeue's answer begins with no record of a job")
+    return tuple(_record(fixed, comment) for fixed, comment in records)
 
 
 def _record(fixed: str, comment: str) -> JobRecord:

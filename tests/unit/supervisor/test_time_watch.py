@@ -68,7 +68,7 @@ class Scene:
         """Every second a look, and every question gets its answer before the next."""
         for _ in range(int(seconds)):
             self.watch.tend()
-            self.watch.settle()
+            self.watch.settle(30.0)
             self.watch.tend()
             self.clock.sleep(1.0)
 

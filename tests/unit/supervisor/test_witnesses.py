@@ -17,7 +17,6 @@ from slurm_resilience.supervisor.witnesses import (
     WORDS,
     exception_line,
     last_words,
-    rank_errors,
     saves_refused,
     task_ends,
     telling_lines,
@@ -92,7 +91,10 @@ def test_the_first_rank_to_fall_is_named_first(run: RunDirectory) -> None:
         path.write_text(PLAIN)
         os.utime(path, (time_s, time_s))
     assert [(words.rank, words.time_s) for words in last_words(run, 1)] == [(12, 10.0), (0, 30.0)]
-    assert rank_errors(run, 1) == ("rank-00012: ValueError: bad", "rank-00000: ValueError: bad")
+    assert tuple(words.text for words in last_words(run, 1)) == (
+        "rank-00012: ValueError: bad",
+        "rank-00000: ValueError: bad",
+    )
 
 
 def test_a_rank_whose_words_cannot_be_read_is_one_witness_less(run: RunDirectory) -> None:
