@@ -93,6 +93,8 @@ class State:
     """The end of the job's time if it has moved since the start."""
     newer: int | None = None
     """A newer attempt of the run that has begun; None: none that we know of."""
+    termed: bool = False
+    """Whether a SIGTERM has come: Slurm counts KillWait from its first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +245,24 @@ def _end_of_time(rules: Rules, state: State, event: Event, now: Moment) -> StopR
 
 def _ask(rules: Rules, state: State, asked: StopRequest, event: Event, now: Moment, actions: list[Action]) -> State:
     merged = merge(state.stop, asked)
+    termed = event == Signalled("SIGTERM")
+    if state.stop is not None and termed and _ends_the_time(rules, state, now):
+        # Slurm looks at limits twice a minute: its kill is that much later than the end that we had counted from.
+        merged = replace(state.stop, deadline_s=max(state.stop.deadline_s, asked.deadline_s))
     if merged != state.stop:
         actions.append(ShowStop(merged, fresh=state.stop is None))
     signal = _signal_to_forward(rules, state, event)
     if signal is not None:
         due_s = now.monotonic_s + FORWARD_PAUSE_S
         state = replace(state, forwards_due=(*state.forwards_due, (signal, due_s)))
-    return replace(state, stop=merged)
+    return replace(state, stop=merged, termed=state.termed or termed)
+
+
+def _ends_the_time(rules: Rules, state: State, now: Moment) -> bool:
+    """Whether a SIGTERM of this moment is the one that Slurm sends when the job's time is over."""
+    end = known_end(rules, state)
+    by_the_clock = state.stop is not None and state.stop.reason is StopReason.TIME_LIMIT
+    return by_the_clock and not state.termed and end is not None and now.wall_s >= end.end_s
 
 
 def _signal_to_forward(rules: Rules, state: State, event: Event) -> str | None:

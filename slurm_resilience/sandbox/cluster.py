@@ -218,7 +218,7 @@ class Cluster:
         layout.munge_key.chmod(0o400)
         layout.slurm_conf.write_text(slurm_conf(spec, site, layout))
         layout.cgroup_conf.write_text(cgroup_conf(spec, site))
-        layout.plugstack_conf.write_text("")
+        layout.plugstack_conf.write_text("".join(f"{line}\n" for line in spec.plugstack))
 
     def _start(self, outlive_me: bool, deadline: float) -> None:
         daemons = self.daemons

@@ -38,6 +38,8 @@ class ClusterSpec:
     bf_interval_s: int = 1
     extra: tuple[str, ...] = ()
     """Lines added to slurm.conf; the last line for a setting wins."""
+    plugstack: tuple[str, ...] = ()
+    """Lines of plugstack.conf: the SPANK plugins that every command and daemon loads."""
 
     def __post_init__(self) -> None:
         lowest = {

@@ -97,7 +97,7 @@ def load(folder: Path) -> tuple[ClusterSpec, Site]:
         said: dict[str, dict[str, Any]] = json.loads(description.read_text())
         spec, site = said["spec"], said["site"]
         return (
-            ClusterSpec(**{**spec, "extra": tuple(spec["extra"])}),
+            ClusterSpec(**{**spec, "extra": tuple(spec["extra"]), "plugstack": tuple(spec.get("plugstack", ()))}),
             Site(
                 **{**site, "slurm_version": tuple(site["slurm_version"]), "node_ports": tuple(site["node_ports"])},
             ),

@@ -43,6 +43,12 @@ child.kill()
 """
 """Two of them: they wait for a signal, note what they hear and leave with 0; when the job is started again, at once."""
 
+PATIENT_LISTENER = LISTENER.replace(
+    "time.sleep(1.5 if again",
+    "while again == '0' and not (notes / 'leave').exists(): time.sleep(0.05)\ntime.sleep(0 if again",
+)
+"""Like the one above, but once it has heard, it stays until a file `leave` lies among its notes."""
+
 FAILS_ONCE = """
 import os, sys
 from pathlib import Path

@@ -20,7 +20,7 @@ from slurm_resilience.sandbox.cluster import Cluster
 from slurm_resilience.sandbox.config import ClusterSpec
 from slurm_resilience.slurm.client import JobRef
 from slurm_resilience.slurm.command_line import CommandLineSlurm
-from tests.slurm.foreign import LISTENER, Foreign
+from tests.slurm.foreign import LISTENER, PATIENT_LISTENER, Foreign
 from tests.slurm.jobs import Jobs, wait_until
 
 linuxproc = pytest.mark.parametrize("cluster", ["linuxproc"], indirect=True)
@@ -120,10 +120,11 @@ def test_a_warning_that_is_a_preemptions_gets_no_more_time_than_its_grace(
     user_signal_first: Cluster, tmp_path: Path
 ) -> None:
     foreign = Foreign(Jobs(user_signal_first, tmp_path))
-    job = foreign.submit("--plain", *foreign.program(LISTENER), time="60", signal="USR1@60", requeue=True)
+    job = foreign.submit("--plain", *foreign.program(PATIENT_LISTENER), time="60", signal="USR1@60", requeue=True)
     foreign.wait_noted(STARTED)
     foreign.jobs.preempt(job)
     foreign.jobs.wait_output(job, "the deadline came nearer")
+    (foreign.folder / "leave").touch()
     foreign.jobs.wait_restarts(job, 1)
     assert foreign.noted(HEARD).split()[0] == "SIGUSR1"
     assert foreign.causes[0] is Cause.PREEMPTED

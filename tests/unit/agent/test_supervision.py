@@ -106,6 +106,26 @@ def test_a_term_is_worth_its_kill_wait_even_past_the_end_of_the_time():
     assert state.stop.deadline_s == 49.0 + TIMES.after_termination_s
 
 
+def test_slurms_kill_is_counted_from_its_term_at_the_end_of_the_time_and_not_from_the_end():
+    timed, term = rules(end_in_s=50, stop_before_end_s=0), Signalled("SIGTERM")
+    late, _ = play(timed, (50.0, Tick()), (53.5, term))
+    assert (late.stop.reason, late.stop.deadline_s) == (StopReason.TIME_LIMIT, 53.5 + TIMES.after_termination_s)
+    twice, _ = play(timed, (50.0, Tick()), (53.5, term), (57.0, term))
+    assert twice.stop.deadline_s == 53.5 + TIMES.after_termination_s
+
+
+def test_a_term_before_the_end_of_the_time_gives_no_more_time():
+    state, _ = play(rules(end_in_s=50, stop_before_end_s=40), (10.0, Tick()), (49.0, Signalled("SIGTERM")))
+    assert state.stop.deadline_s == min(50.0, 49.0 + TIMES.after_termination_s)
+    preempted, _ = play(
+        rules(end_in_s=50, stop_before_end_s=40),
+        (10.0, Tick()),
+        (20.0, Signalled("SIGTERM")),
+        (51.0, Signalled("SIGTERM")),
+    )
+    assert preempted.stop.deadline_s == min(50.0, 20.0 + TIMES.after_termination_s)
+
+
 def moved(end_in_s: float, stop_before_end_s: float = 60) -> EndMoved:
     return EndMoved(EndOfTime(WALL_S + end_in_s, stop_before_end_s))
 
@@ -285,10 +305,12 @@ def everything(life: Life) -> list[Action]:
 @given(lives())
 def test_a_deadline_only_comes_nearer_and_the_first_reason_stays(found):
     _, life = found
-    stops = [state.stop for state in life.states if state.stop is not None]
-    for earlier, later in itertools.pairwise(stops):
-        assert later.deadline_s <= earlier.deadline_s
+    stopping = [state for state in life.states if state.stop is not None]
+    for before, after in itertools.pairwise(stopping):
+        earlier, later = before.stop, after.stop
         assert (later.reason, later.requested_s) == (earlier.reason, earlier.requested_s)
+        if later.deadline_s > earlier.deadline_s:  # the SIGTERM at the end of the time, and once
+            assert (earlier.reason, before.termed, after.termed) == (StopReason.TIME_LIMIT, False, True)
 
 
 @given(lives())
