@@ -19,6 +19,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+_SAMPLED_EVERY = 100
+"""torch's own rate: every so many steps DDP brings its facts up to date, and in each of the first ten."""
+
 Orders = dict[str, list[int]]
 """By the name of the registered object: the numbers of its parameters that need gradients, bucket by bucket."""
 
@@ -88,8 +91,22 @@ def _order_of(model: Any) -> list[int] | None:
         numbers = {id(parameter): number for number, parameter in enumerate(_trainable(model))}
         buckets = reducer._get_zeros_like_grad_buckets()
         return [numbers[id(parameter)] for bucket in buckets for parameter in bucket.parameters()]
+    _bring_facts_up_to_date(model)
     text = model._get_ddp_logging_data().get("rebuilt_per_bucket_param_indices", "")
     return [int(word) for word in text.replace(",", " ").split()] or None
+
+
+def _bring_facts_up_to_date(model: Any) -> None:
+    """DDP's facts are those of the beginning of a step, and older after the tenth: a layout may be newer than they."""
+    logger: Any = getattr(model, "logger", None)
+    sample_every: Any = getattr(model.reducer, "_set_ddp_runtime_logging_sample_rate", None)
+    if sample_every is None or not hasattr(logger, "set_runtime_stats_and_log"):
+        return
+    sample_every(1)
+    try:
+        logger.set_runtime_stats_and_log()
+    finally:
+        sample_every(_SAMPLED_EVERY)
 
 
 def _trainable(model: Any) -> list[Any]:

@@ -173,7 +173,7 @@ class Training:
         assert all(checkpoint.state is not CheckpointState.DAMAGED for checkpoint in chain.checkpoints)
         assert self.jobs.show(self.job)["Restarts"] == str(len(causes) if restarts is None else restarts)
         different = differences(self, reference)
-        assert different == [], different[:20]
+        assert different == [], (different[:20], self.run.journal.read_text())
         wait_until(lambda: leftovers(self.marker) == [], lambda: f"left over: {leftovers(self.marker)}", 20)
 
 

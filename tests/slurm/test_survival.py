@@ -7,6 +7,7 @@ no process left over.
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -16,6 +17,18 @@ from slurm_resilience.manifest.records import Cause, SaveReason
 from slurm_resilience.sandbox.cluster import Cluster
 from tests.slurm.jobs import Jobs
 from tests.slurm.survival import SAVE_EVERY, STEPS, Training, undisturbed
+
+EVERY_TRACKING = os.environ.get("EVERY_TRACKING") == "yes"
+"""Who is sent Slurm's signals differs between the ways of tracking. The tests where Slurm signals tasks run under both
+always; of the others each has one, and the other too where somebody has the time."""
+
+
+def _under(tracking: str) -> pytest.MarkDecorator:
+    trackings = ["linuxproc", "cgroup"] if EVERY_TRACKING else [tracking]
+    return pytest.mark.parametrize("cluster", trackings, indirect=True)
+
+
+linuxproc, cgroup = _under("linuxproc"), _under("cgroup")
 
 
 @pytest.fixture
@@ -33,6 +46,7 @@ def test_a_preempted_training_goes_on_where_it_was(jobs: Jobs, reference: Traini
     training.check(reference, Cause.PREEMPTED)
 
 
+@cgroup
 def test_two_preemptions_in_a_row_lose_nothing(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs, before="step_seconds=0.3")
     training.wait_committed()
@@ -53,6 +67,7 @@ def test_the_time_limit_with_a_warning_loses_nothing(jobs: Jobs, reference: Trai
     assert first.cause in (Cause.WARNED, Cause.TIME_LIMIT)
 
 
+@linuxproc
 def test_the_time_limit_without_any_warning_loses_nothing(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs, time="1", options="--stop-before-end=0", step_seconds=2)
     training.wait_ended_by_time()
@@ -60,6 +75,7 @@ def test_the_time_limit_without_any_warning_loses_nothing(jobs: Jobs, reference:
     training.check(reference, Cause.TIME_LIMIT)
 
 
+@cgroup
 def test_the_end_of_the_time_is_seen_coming_without_any_signal(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs, time="1", step_seconds=2)
     training.wait_ended_by_time()
@@ -68,6 +84,7 @@ def test_the_end_of_the_time_is_seen_coming_without_any_signal(jobs: Jobs, refer
     assert "the job's time" in jobs.output(training.job)
 
 
+@cgroup
 def test_a_warning_to_the_batch_shell_reaches_the_ranks(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs, time="1", signal="B:USR1@20", options="--stop-before-end=0", step_seconds=2)
     training.wait_ended_by_time()
@@ -78,6 +95,7 @@ def test_a_warning_to_the_batch_shell_reaches_the_ranks(jobs: Jobs, reference: T
     assert "SIGUSR1 to the batch script" in jobs.output(training.job)
 
 
+@linuxproc
 def test_a_requeue_by_hand_in_mid_step_loses_nothing(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs)
     training.wait_committed()
@@ -103,6 +121,7 @@ def test_three_sigterms_at_once_are_one_request(jobs: Jobs, reference: Training)
     training.check(reference, Cause.PREEMPTED)
 
 
+@linuxproc
 def test_a_killed_rank_costs_at_most_one_save_interval(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs)
     training.wait_committed()
@@ -111,6 +130,7 @@ def test_a_killed_rank_costs_at_most_one_save_interval(jobs: Jobs, reference: Tr
     training.check(reference, Cause.CRASHED, lost_steps=SAVE_EVERY)
 
 
+@cgroup
 def test_a_killed_node_agent_costs_at_most_one_save_interval(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs)
     training.wait_committed()
@@ -119,6 +139,7 @@ def test_a_killed_node_agent_costs_at_most_one_save_interval(jobs: Jobs, referen
     training.check(reference, Cause.CRASHED, lost_steps=SAVE_EVERY)
 
 
+@linuxproc
 def test_a_killed_supervisor_costs_at_most_one_save_interval(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs)
     training.wait_committed()
@@ -128,6 +149,7 @@ def test_a_killed_supervisor_costs_at_most_one_save_interval(jobs: Jobs, referen
     training.check(reference, Cause.SUPERVISOR_DIED, lost_steps=SAVE_EVERY)
 
 
+@cgroup
 def test_a_stop_waits_for_the_rank_that_evaluates(jobs: Jobs, reference: Training) -> None:
     arguments = "--evaluate-at=15 --evaluate-seconds=20 --evaluate-rank=1"
     training = Training.submit(jobs, arguments=arguments, step_seconds=0.1)
@@ -137,6 +159,7 @@ def test_a_stop_waits_for_the_rank_that_evaluates(jobs: Jobs, reference: Trainin
     training.check(reference, Cause.WARNED)
 
 
+@linuxproc
 def test_a_stop_during_the_first_step_loses_nothing(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs, step_seconds=2)
     training.wait_resumed()
@@ -149,6 +172,7 @@ def test_a_stop_during_the_first_step_loses_nothing(jobs: Jobs, reference: Train
     assert 0 <= first.step <= 3
 
 
+@cgroup
 def test_a_stop_while_checkpoints_are_being_written_loses_nothing(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs, arguments="--save-every-steps=1", step_seconds=0.05)
     training.wait_committed(3)
@@ -157,6 +181,7 @@ def test_a_stop_while_checkpoints_are_being_written_loses_nothing(jobs: Jobs, re
     training.check(reference, Cause.PREEMPTED)
 
 
+@linuxproc
 def test_the_last_array_element_queues_itself_and_no_other(jobs: Jobs, reference: Training) -> None:
     folder = jobs.folder / "array"
     array = Training.submit(jobs, run=Path(f"{folder}/$SLURM_ARRAY_TASK_ID"), array="0-1")
@@ -170,6 +195,7 @@ def test_the_last_array_element_queues_itself_and_no_other(jobs: Jobs, reference
     last.check(reference, Cause.PREEMPTED)
 
 
+@cgroup
 def test_a_job_that_ends_while_the_controller_is_down_is_queued_when_it_is_back(
     jobs: Jobs, reference: Training, cluster: Cluster
 ) -> None:
@@ -184,6 +210,7 @@ def test_a_job_that_ends_while_the_controller_is_down_is_queued_when_it_is_back(
     training.check(reference, Cause.CRASHED, lost_steps=SAVE_EVERY)
 
 
+@linuxproc
 def test_a_training_that_finishes_in_its_grace_period_is_not_started_again(jobs: Jobs, reference: Training) -> None:
     arguments = f"--evaluate-at={STEPS} --evaluate-seconds=6 --evaluate-rank=0"
     training = Training.submit(jobs, arguments=arguments, step_seconds=0.05)
@@ -194,6 +221,7 @@ def test_a_training_that_finishes_in_its_grace_period_is_not_started_again(jobs:
     assert training.attempts[0].finished_step == STEPS
 
 
+@linuxproc
 def test_a_run_that_belongs_to_a_live_job_is_refused_to_another(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs)
     training.wait_committed()
@@ -205,6 +233,7 @@ def test_a_run_that_belongs_to_a_live_job_is_refused_to_another(jobs: Jobs, refe
     training.check(reference)
 
 
+@cgroup
 def test_a_persons_stop_saves_and_does_not_go_on_until_the_job_is_requeued(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs)
     training.wait_committed()
@@ -217,6 +246,7 @@ def test_a_persons_stop_saves_and_does_not_go_on_until_the_job_is_requeued(jobs:
     training.check(reference, Cause.OPERATOR_STOP)
 
 
+@cgroup
 def test_the_supervisor_need_not_be_the_batch_shell(jobs: Jobs, reference: Training) -> None:
     training = Training.submit(jobs, exec_it=False)
     training.wait_committed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import sys
@@ -19,26 +20,31 @@ def model() -> nn.Sequential:
     return nn.Sequential(nn.Linear(64, 300), nn.ReLU(), nn.Linear(300, 500), nn.ReLU(), nn.Linear(500, 10))
 
 
-def train(parallel: DistributedDataParallel, optimizer: torch.optim.Optimizer, first: int, last: int) -> None:
+def train(
+    parallel: DistributedDataParallel, optimizer: torch.optim.Optimizer, first: int, last: int, first_exchange: int
+) -> None:
     for step in range(first, last):
         generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
         pictures = torch.randn(32, 64, generator=generator)
         labels = torch.randint(0, 10, (32,), generator=generator)
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(parallel(pictures), labels).backward()
-        optimizer.step()
+        alone = step < first_exchange
+        with parallel.no_sync() if alone else contextlib.nullcontext():
+            nn.functional.cross_entropy(parallel(pictures), labels).backward()
+        if not alone:
+            optimizer.step()
+            optimizer.zero_grad()
 
 
-def main(stop_after: int) -> None:
+def main(stop_after: int, first_exchange: int) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     bare = model()
     parallel, optimizer = DistributedDataParallel(bare), torch.optim.AdamW(bare.parameters(), lr=1e-2)
     buckets = GradientBuckets({"model": bare})
-    train(parallel, optimizer, 0, stop_after)
+    train(parallel, optimizer, 0, stop_after, first_exchange)
     orders = buckets.capture()
     saved = copy.deepcopy((bare.state_dict(), optimizer.state_dict()))
-    train(parallel, optimizer, stop_after, 20)
+    train(parallel, optimizer, stop_after, 20, first_exchange)
     undisturbed = [parameter.detach().clone() for parameter in bare.parameters()]
     del parallel, buckets
 
@@ -49,7 +55,7 @@ def main(stop_after: int) -> None:
     buckets = GradientBuckets({"model": bare})
     left_out = buckets.restore(orders)
     gradients = [parameter.grad for parameter in bare.parameters()]
-    train(parallel, optimizer, stop_after, 20)
+    train(parallel, optimizer, stop_after, 20, first_exchange)
     same = all(torch.equal(a, b) for a, b in zip(undisturbed, bare.parameters(), strict=True))
     facts = (same, left_out, sorted(orders) == ["model"], gradients == [None] * 6, buckets.capture() == orders)
     dist.barrier()
@@ -59,4 +65,4 @@ def main(stop_after: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

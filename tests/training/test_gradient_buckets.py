@@ -15,10 +15,12 @@ from slurm_resilience.training.gradient_buckets import GradientBuckets
 PROGRAM = Path(__file__).with_name("bucket_program.py")
 
 
-@pytest.mark.parametrize("stop_after", [1, 5])
-def test_four_ranks_resume_with_the_same_roundings(stop_after: int) -> None:
+# DDP tells of its second layout from the third step on, or, where gradients are accumulated first, 100 steps later.
+@pytest.mark.parametrize(("stop_after", "first_exchange"), [(1, 0), (2, 0), (14, 12)])
+def test_four_ranks_resume_with_the_same_roundings(stop_after: int, first_exchange: int) -> None:
+    words = [str(PROGRAM), str(stop_after), str(first_exchange)]
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", PROGRAM, str(stop_after)],
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", *words],
         check=False,
         capture_output=True,
         text=True,
