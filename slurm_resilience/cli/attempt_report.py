@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from slurm_resilience.manifest.chain import Attempt, Chain
     from slurm_resilience.manifest.records import AttemptEnded
 
@@ -18,7 +20,9 @@ def last_step(attempt: Attempt) -> int | None:
     return max((checkpoint.step for checkpoint in attempt.checkpoints), default=None)
 
 
-def print_attempt(chain: Chain, attempt: Attempt, *, running: bool) -> None:
+def print_attempt(run: Path, chain: Chain, attempt: Attempt, *, running: bool) -> None:
+    from slurm_resilience.cli.task_ends import print_task_ends
+
     started, ended = attempt.started, attempt.ended
     where = f"job {started.job}, restart {started.restart_count or 0}" if started.job is not None else started.mode
     click.echo(f"attempt {attempt.number}: {where}, on {started.nodes or started.host}")
@@ -29,6 +33,7 @@ def print_attempt(chain: Chain, attempt: Attempt, *, running: bool) -> None:
         lines.append(("ended", "it is running" if running else "nobody has told"))
     for name, text in lines:
         click.echo(f"{name:>14}  {' '.join(text.split())}")
+    print_task_ends(run, chain, attempt)
 
 
 def _life(attempt: Attempt) -> list[tuple[str, str]]:
@@ -80,7 +85,9 @@ def _decision(attempt: Attempt, ended: AttemptEnded) -> list[tuple[str, str]]:
     return [*lines, ("carried out", done)]
 
 
-def attempt_as_json(chain: Chain, attempt: Attempt) -> dict[str, Any]:
+def attempt_as_json(run: Path, chain: Chain, attempt: Attempt) -> dict[str, Any]:
+    from slurm_resilience.cli.task_ends import as_json
+
     started, resumed, stop, ended = attempt.started, attempt.resumed, attempt.stop_asked, attempt.ended
     return {
         "attempt": attempt.number,
@@ -117,4 +124,5 @@ def attempt_as_json(chain: Chain, attempt: Attempt) -> dict[str, Any]:
         "saves_failed": [{"step": failed.step, "why": failed.why} for failed in attempt.saves_failed],
         "successor": attempt.successor,
         "quarantined": list(attempt.quarantined),
+        **as_json(run, chain, attempt),
     }

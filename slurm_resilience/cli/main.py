@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, Command] = {
     "stop": Command("stop", "stop", "Ask a running run to save and stop, and not to go on."),
     "resume": Command("resume", "resume", "Finish what a dead supervisor left undone."),
     "checkpoints": Command("checkpoints", "checkpoints", "List and verify a run's checkpoints."),
+    "spank": Command("spank", "spank", "Say whether the SPANK plugin is installed and loaded."),
     "template": Command("template", "template", "Print a batch script to start from."),
     "sandbox": Command("sandbox", "sandbox", "Run a small Slurm cluster on this machine."),
     "demo": Command("demo", "demo", "Watch a training be preempted and go on, here and now."),

@@ -8,6 +8,7 @@ from pathlib import Path
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.lease import Owner
 from slurm_resilience.process_identity import Liveness
+from slurm_resilience.requeue.decision import WITHDRAWN
 from slurm_resilience.requeue.held import Held
 from slurm_resilience.slurm.client import JobState
 
@@ -97,6 +98,8 @@ def _after(newest: Attempt, resume: str, *, since: str) -> Outlook:
         return Outlook(
             f"it was decided to {_VERBS.get(decision, decision)}, and nothing shows that it was done", resume
         )
+    if done is not None and done.how.startswith(WITHDRAWN):
+        return Outlook(f"the run does not go on by itself: {done.how.removeprefix(WITHDRAWN)}", f"{resume} --anyway")
     if decision in ("requeue", "leave"):
         look = None if job is None else f"squeue -j {job}"
         return Outlook(f"the job is queued again and goes on from {since}", look)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from slurm_resilience.launch.srun_options import split
 from slurm_resilience.requeue.limits import Limits
 
 if TYPE_CHECKING:  # the supervisor is loaded once the command line is known to be right
-    from slurm_resilience.supervisor.request import Publishing, Request
+    from slurm_resilience.supervisor.request import ContinueBy, Publishing, Request
 
 _LIMITS = Limits()
 _Decorated = Callable[..., Any]
@@ -39,7 +40,8 @@ def _limit(name: str, default: int, of_what: str) -> Callable[[_Decorated], _Dec
 @click.option(
     "--run-dir",
     metavar="DIR",
-    help="The run's directory, seen by all nodes. [default: runs/<job name> where sbatch was called]",
+    help="The run's directory, seen by all nodes. [default: $SLURM_RESILIENCE_RUN_DIR, or runs/<job name> where sbatch "
+    "was called]",
 )
 @click.option("--nproc-per-node", metavar="N", help="Ranks on each node; `gpu`: as many as it has GPUs.")
 @click.option("--plain", is_flag=True, help="Run the command as it stands, one process a task, without torchrun.")
@@ -50,16 +52,20 @@ def _limit(name: str, default: int, of_what: str) -> Callable[[_Decorated], _Dec
     metavar="SIG",
     help="Signal to hand to rank processes that don't use our library, once: USR1 for Lightning.",
 )
-@click.option("--stop-before-end", metavar="S", type=float, help="Stop this long before the job's end; 0: never.")
+@click.option(
+    "--stop-before-end",
+    metavar="S",
+    type=float,
+    help="Stop this long before the job's end; 0: never. [default: $SLURM_RESILIENCE_STOP_BEFORE_END, or computed]",
+)
 @click.option("--stop-timeout", metavar="S", type=float, help="After a warning without deadline, kill after this long.")
 @click.option(
     "--continue",
     "continue_by",
     type=click.Choice(["requeue", "chain"]),
-    default="requeue",
-    show_default=True,
     help="How a batch job's run goes on: the same job again (Slurm holds it back for two minutes), or a successor that "
-    "is queued from the beginning and starts within seconds, whatever ended this one.",
+    "is queued from the beginning and starts within seconds, whatever ended this one. "
+    "[default: $SLURM_RESILIENCE_CONTINUE, or requeue]",
 )
 @click.option(
     "--chain-dependency",
@@ -133,14 +139,15 @@ WITH_VALUE = frozenset(
 def _request(words: tuple[str, ...], options: dict[str, Any]) -> Request:
     from slurm_resilience.launch.training_command import understand
     from slurm_resilience.signals.ladder import Asked
-    from slurm_resilience.supervisor.request import ContinueBy, Dependency, Request
+    from slurm_resilience.supervisor.request import Dependency, Request
 
     line = split(words)
+    continue_by, continue_said = _continue_by(options["continue_by"])
     return Request(
         srun=line,
         command=understand(line.command, plain=options["plain"]),
         words=line.command,
-        run_dir=Path(options["run_dir"]) if options["run_dir"] else None,
+        run_dir=_run_dir(options["run_dir"]),
         nproc_per_node=options["nproc_per_node"],
         local_addr=options["local_addr"],
         interface=options["interface"],
@@ -155,15 +162,54 @@ def _request(words: tuple[str, ...], options: dict[str, Any]) -> Request:
             never_started=options["max_never_started"],
             quarantines=options["max_quarantines"],
         ),
-        asked=Asked(stop_before_end_s=options["stop_before_end"], stop_timeout_s=options["stop_timeout"]),
+        asked=Asked(
+            stop_before_end_s=_stop_before_end(options["stop_before_end"]), stop_timeout_s=options["stop_timeout"]
+        ),
         mode=options["mode"],
         take_over=options["take_over"],
         dry_run=options["dry_run"],
         requeue=not options["no_requeue"],
         publish=_publishing(options["publish"], options["publish_limit"]),
-        continue_by=ContinueBy(options["continue_by"]),
+        continue_by=continue_by,
+        continue_said=continue_said,
         dependency=Dependency(options["chain_dependency"]),
     )
+
+
+def _continue_by(said: str | None) -> tuple[ContinueBy, str]:
+    """The command line's word, or the environment's, with how to name it in a sentence. Raises ConfigurationError."""
+    from slurm_resilience.supervisor.request import ContinueBy
+
+    name = "SLURM_RESILIENCE_CONTINUE"
+    text = os.environ.get(name, "") if said is None else said
+    words = [way.value for way in ContinueBy]
+    if text and text not in words:
+        raise ConfigurationError(f"the environment variable {name} is {text!r}: say {' or '.join(words)}")
+    return ContinueBy(text or "requeue"), f"{name if said is None else '--continue'}={text}"
+
+
+def _run_dir(said: str | None) -> Path | None:
+    """Raises ConfigurationError."""
+    name = "SLURM_RESILIENCE_RUN_DIR"
+    text = said or os.environ.get(name, "")
+    if not said and any(ord(character) < ord(" ") for character in text):
+        raise ConfigurationError(f"the environment variable {name} is {text!r}, which is no name of a folder")
+    return Path(text) if text else None
+
+
+def _stop_before_end(said_s: float | None) -> float | None:
+    """Raises ConfigurationError."""
+    name = "SLURM_RESILIENCE_STOP_BEFORE_END"
+    text = os.environ.get(name, "")
+    if said_s is not None or not text:
+        return said_s
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise ConfigurationError(f"the environment variable {name} is {text!r}, which is not a number of seconds")
+    return seconds
 
 
 def _publishing(to: str | None, limit: str | None) -> Publishing | None:

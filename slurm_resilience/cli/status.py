@@ -43,7 +43,7 @@ def status(run: Path, number: int | None, as_json: bool) -> None:
     attempt = None if number is None else _attempt(run, chain, number)
     holder = look_at_holder(directory, chain)
     if attempt is not None:
-        _show_attempt(chain, attempt, holder, as_json=as_json)
+        _show_attempt(run, chain, attempt, holder, as_json=as_json)
         return
     job = waiting_job(chain, holder)
     queued = None if job is None else look_at_job(run, job)
@@ -79,13 +79,13 @@ def _attempt(run: Path, chain: Chain, number: int) -> Attempt:
     return attempt
 
 
-def _show_attempt(chain: Chain, attempt: Attempt, holder: Holder | None, *, as_json: bool) -> None:
+def _show_attempt(run: Path, chain: Chain, attempt: Attempt, holder: Holder | None, *, as_json: bool) -> None:
     from slurm_resilience.cli.attempt_report import attempt_as_json, print_attempt
 
     if as_json:
-        click.echo(json.dumps(attempt_as_json(chain, attempt), indent=2))
+        click.echo(json.dumps(attempt_as_json(run, chain, attempt), indent=2))
     else:
-        print_attempt(chain, attempt, running=_runs(chain, attempt, holder))
+        print_attempt(run, chain, attempt, running=_runs(chain, attempt, holder))
 
 
 def _runs(chain: Chain, attempt: Attempt, holder: Holder | None) -> bool:
@@ -210,7 +210,7 @@ def _as_json(told: Told) -> dict[str, Any]:
         "attempts_without_progress": chain.attempts_without_progress,
         "budgets": budgets_as_json(told.budgets),
         "owner": None if holder is None else _owner_as_json(holder),
-        "attempts": [attempt_as_json(chain, attempt) for attempt in chain.attempts],
+        "attempts": [attempt_as_json(run, chain, attempt) for attempt in chain.attempts],
         "checkpoints": [checkpoint_as_json(checkpoint) for checkpoint in chain.checkpoints],
         "published": {"live": live, "places": [{"where": where, "live": count} for where, count in places.items()]},
         "quarantined": [each.committed.checkpoint for each in _quarantined(chain)],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from slurm_resilience.launch.plan import CommandKind
-from slurm_resilience.launch.srun_options import SrunLine
+from slurm_resilience.launch.srun_options import Option, SrunLine
 
 _LAYOUT = ("nodes", "ntasks", "ntasks-per-node", "kill-on-bad-exit", "wait", "cpus-per-task", "gpus-per-task")
 """What the wrapper decides for torchrun: one task a node, with everything the node has for us."""
@@ -27,27 +27,59 @@ class Layout:
     """Whole seconds, as srun takes them."""
 
 
-def srun_argv(line: SrunLine, layout: Layout, *, kind: CommandKind, command: tuple[str, ...]) -> list[str]:
+PLUGIN = "resilient"
+"""The option of our plugin of Slurm, and what its other options begin with."""
+PLUGIN_SWITCH = "SLURM_RESILIENCE_SPANK"
+"""`off`: srun-resilient does without the plugin."""
+
+
+def wants_plugin(line: SrunLine, environment: Mapping[str, str]) -> bool:
+    """Whether the step is to have the plugin's help: not where the user has spoken about it."""
+    said = any(option.name == PLUGIN or option.name.startswith(f"{PLUGIN}-") for option in line.options)
+    return not said and environment.get(PLUGIN_SWITCH, "").strip().lower() != "off"
+
+
+def without_nodes(line: SrunLine, nodes: Collection[str]) -> SrunLine:
+    """`line`, whose srun must not take `nodes` either."""
+    if not nodes:
+        return line
+    value = ",".join(filter(None, (line.value("exclude"), *sorted(nodes))))
+    rest = line.without(frozenset({"exclude"}))
+    return SrunLine((*rest.options, Option("exclude", value, (f"--exclude={value}",))), line.command)
+
+
+def srun_argv(
+    line: SrunLine, layout: Layout, *, kind: CommandKind, command: tuple[str, ...], plugin: bool = False
+) -> list[str]:
     """srun's words. A plain command keeps the user's layout; torchrun gets one task a node.
 
     `--kill-on-bad-exit=0`: an agent that leaves with 75 must not have its peers killed while they save; `--wait` ends a
     step whose last agents hang after the first has gone, and so must be longer than nodes may differ in leaving.
     """
+    asked = [f"--{PLUGIN}"] if plugin else []
     if kind is CommandKind.TASK:
         given = line.words_without("kill-on-bad-exit")
-        return ["srun", *given, "--kill-on-bad-exit=0", *command]
+        return ["srun", *given, "--kill-on-bad-exit=0", *asked, *command]
     ours = [f"--nodes={layout.nodes}", f"--ntasks={layout.nodes}", "--ntasks-per-node=1"]
     ours += ["--kill-on-bad-exit=0", f"--wait={layout.wait_s}"]
     if layout.cpus_per_task is not None:
         ours.append(f"--cpus-per-task={layout.cpus_per_task}")
-    return ["srun", *line.words_without(*_LAYOUT), *ours, *command]
+    return ["srun", *line.words_without(*_LAYOUT), *ours, *asked, *command]
 
 
-def srun_environment(environment: Mapping[str, str], kind: CommandKind) -> dict[str, str]:
-    """The environment for srun. For torchrun without what would lay the step out like the job."""
-    if kind is CommandKind.TASK:
-        return {name: value for name, value in environment.items() if name != "SLURM_KILL_BAD_EXIT"}
-    return {name: value for name, value in environment.items() if name not in _LEFT_BEHIND}
+def srun_environment(
+    environment: Mapping[str, str], kind: CommandKind, *, run: str = "", attempt: int | None = None
+) -> dict[str, str]:
+    """The environment for srun. For torchrun without what would lay the step out like the job.
+
+    `run` and `attempt` are for our plugin of Slurm: where to bring what it saw, and that this step is looked after. The
+    node agents say the same to the ranks.
+    """
+    left = ("SLURM_KILL_BAD_EXIT",) if kind is CommandKind.TASK else _LEFT_BEHIND
+    kept = {name: value for name, value in environment.items() if name not in left}
+    if attempt is None:
+        return kept
+    return kept | {"SLURM_RESILIENCE_RUN": run, "SLURM_RESILIENCE_ATTEMPT": f"{attempt}"}
 
 
 _NOT_OBEYED = {

@@ -26,9 +26,10 @@ LONG_WITH_VALUE = frozenset(
     reservation resv segment signal slurmd-debug sockets-per-node switches task-epilog task-prolog thread-spec
     threads threads-per-core time time-min tmp treewidth tres-bind tres-per-task uid wait wckey
     container-image container-mounts container-workdir container-name container-env
+    resilient-run resilient-signal-lead
     """.split()
 )
-"""The container-… options of the last line are pyxis's."""
+"""The container-… options are pyxis's, the resilient-… ones our own plugin's."""
 
 _SHORT_OF = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "W": "wait", "K": "kill-on-bad-exit", "G": "gpus"}
 _SHORT_OF |= {"J": "job-name", "w": "nodelist", "x": "exclude", "t": "time", "p": "partition", "i": "input"}

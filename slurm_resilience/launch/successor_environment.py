@@ -18,6 +18,13 @@ _NAMES = frozenset(
     "ROLE_WORLD_SIZE ROLE_NAME MASTER_ADDR MASTER_PORT SLURM_RESILIENCE_FROM_SCRATCH".split()
 )
 """The last one was said once, to an attempt that has begun."""
+_OF_A_STEP = frozenset({"SLURM_RESILIENCE_RELAY", "SLURM_RESILIENCE_END_FILE"})
+"""Of one step on one node."""
+_OF_AN_ATTEMPT = frozenset(
+    "SLURM_RESILIENCE_ATTEMPT SLURM_RESILIENCE_RUN SLURM_RESILIENCE_RUN_ID SLURM_RESILIENCE_RUNTIME "
+    "SLURM_RESILIENCE_SAVE_WAIT_S SLURM_RESILIENCE_END".split()
+)
+"""What the processes of an attempt are told, where it is one of them that submits."""
 _DEVICES = frozenset(
     "CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK GPU_DEVICE_ORDINAL".split()
 )
@@ -34,13 +41,15 @@ def successor_environment(environment: Mapping[str, str], *, name: str, said: st
     kept = {
         key: value for key, value in environment.items() if _is_kept(key) and not (chosen_by_slurm and key in _DEVICES)
     }
+    if "SLURM_RESILIENCE_ATTEMPT" in environment:
+        kept = {key: value for key, value in kept.items() if key not in _OF_AN_ATTEMPT}
     if _holds(kept.get("TMPDIR", ""), environment.get("SLURM_JOB_ID", "")):
         del kept["TMPDIR"]
     return kept | {name: said}
 
 
 def _is_kept(name: str) -> bool:
-    if name in _NAMES:
+    if name in _NAMES or name in _OF_A_STEP:
         return False
     return name == _KEPT or name.startswith(_KEPT_PREFIX) or not name.startswith(_LEFT_BEHIND)
 

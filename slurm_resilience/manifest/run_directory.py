@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+def life_of(job: str, restart_count: int | None) -> str:
+    """`123-0`, `77_4-2`: a job from one start to its end. A life may have several attempts (restarts in place)."""
+    return f"{job}-{restart_count or 0}"
+
+
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
     path: Path
@@ -62,6 +67,11 @@ class RunDirectory:
 
     def agent_records(self, attempt: int) -> list[Path]:
         return sorted(self.attempt(attempt).glob("node-*.json"))
+
+    def exit_notes(self, job: str, restart_count: int | None) -> Path:
+        """What Slurm's plugin tells of one life of a job: `NODE.jsonl` how its tasks there ended, `NODE.health.json`
+        what is wrong with the node, `end.json` when its time is over. Written on the nodes, as the user."""
+        return self.path / "exit-notes" / life_of(job, restart_count)
 
     def rank_error(self, attempt: int, rank: int) -> Path:
         """The exception that ended a rank, as text: written by the training library."""

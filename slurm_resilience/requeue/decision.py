@@ -75,6 +75,9 @@ class Stop:
 
 
 Decision = Union[Finish, Requeue, Successor, Restart, AlreadyQueued, Hold, Stop]
+GOES_ON = (Requeue, Successor, Restart, AlreadyQueued)
+WITHDRAWN = "not done: "
+"""How the carrying out of a decision begins that a person's later word has overtaken."""
 
 
 def word_for(decision: Decision) -> str:

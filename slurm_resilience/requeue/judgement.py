@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.records import CheckpointQuarantined
-from slurm_resilience.requeue.decision import Decision, Way, decide
+from slurm_resilience.requeue.decision import GOES_ON, Decision, Way, decide
 from slurm_resilience.requeue.history import history_with
 from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.requeue.quarantine import Quarantine, suspect
@@ -18,6 +18,8 @@ class Judgement:
     decision: Decision
     quarantined: CheckpointQuarantined | None = None
     """To be written in the same write as the attempt's end, before it: a half of the two must not go on alone."""
+    avoid: tuple[str, ...] = ()
+    """Nodes that whatever goes on must not get."""
 
 
 def judge(
@@ -44,4 +46,5 @@ def judge(
         queued_by_slurm=queued_by_slurm,
         suspicion=suspicion,
     )
-    return Judgement(decision, suspicion.record if isinstance(suspicion, Quarantine) else None)
+    avoid = diagnosis.avoid if isinstance(decision, GOES_ON) else ()
+    return Judgement(decision, suspicion.record if isinstance(suspicion, Quarantine) else None, avoid)

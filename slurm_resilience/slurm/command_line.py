@@ -122,7 +122,8 @@ class CommandLineSlurm:
 
     def exclude_nodes(self, job: JobRef, nodes: Collection[str]) -> None:
         record = self.job(job)
-        if record is None or record.state is not JobState.PENDING:
+        # One that was queued again while it ran waits, too, although it is listed as completing until that is over.
+        if record is None or not (record.state is JobState.PENDING or record.completing):
             raise SlurmRejected(f"job {job} does not wait: what nodes it gets can't be changed")
         self._update(job, "ExcNodeList", united([self._excluded(job), *nodes]))
 

@@ -22,7 +22,17 @@ from slurm_resilience.manifest.lease import process_liveness
 from slurm_resilience.manifest.records import GoOnAsked
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
-from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Hold, Requeue, Restart, Stop, Successor, Way
+from slurm_resilience.requeue.decision import (
+    WITHDRAWN,
+    AlreadyQueued,
+    Finish,
+    Hold,
+    Requeue,
+    Restart,
+    Stop,
+    Successor,
+    Way,
+)
 from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClient
 from slurm_resilience.supervisor.asking import Asking
 from slurm_resilience.supervisor.ending import Ending, Seen
@@ -66,6 +76,9 @@ class Afterwards:
         planned = what_was_planned(self.run, newest)
         if newest.ended is None:
             self._refuse_if_owned(chain)
+        elif newest.carried_out is not None and newest.carried_out.how.startswith(WITHDRAWN):
+            self.say(f"attempt {newest.number} is not followed: {newest.carried_out.how.removeprefix(WITHDRAWN)}")
+            return self._only_anyway(journal, newest.started.job or "")
         elif newest.carried_out is not None and newest.ended.decision in ("requeue", "leave"):
             return self._tell_where_it_is(journal, newest)
         elif newest.ended.decision in ("stop", "hold"):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
-from slurm_resilience.errors import SlurmError, SlurmRejected, SlurmUnparsable
+from slurm_resilience.errors import SlurmError, SlurmRejected, SlurmUnavailable, SlurmUnparsable
 from slurm_resilience.manifest.chain import Attempt
+from slurm_resilience.manifest.records import Cause
 from slurm_resilience.requeue.decision import (
     AlreadyQueued,
     Decision,
@@ -20,11 +21,16 @@ from slurm_resilience.requeue.decision import (
     Stop,
     Successor,
 )
-from slurm_resilience.slurm.client import JobRef, JobState, SlurmClient
+from slurm_resilience.slurm.client import JobRecord, JobRef, JobState, SlurmClient
 from slurm_resilience.supervisor.asking import Asking
 from slurm_resilience.supervisor.succession import CancelledByPerson, GoneOn, NotSure, Queued, Standing, Succession
+from slurm_resilience.triage.slurm_witness import is_being_cancelled
 
 UNSURE_S, PAUSE_S = 60.0, 2.0
+EXCLUDE_S = 5.0
+"""How long the exclusion of nodes is tried: the job is being ended meanwhile, and goes on without it as well."""
+SIGTERM_COMES_S = 0.3
+"""From a requeue to the SIGTERM that every process of the job gets (proctrack/linuxproc): 50 ms, measured."""
 DISMISSAL_S = 60.0
 """How long a run that is not to go on waits for a silent controller: a successor that starts finds that out itself."""
 
@@ -46,6 +52,8 @@ class NotDone:
     why: str
     final: bool
     """Slurm, or a person, has said no; otherwise there was no answer in time, and somebody else may do it."""
+    overtaken: bool = False
+    """A person's word has come since the decision: nobody is to do it later."""
 
     def __str__(self) -> str:
         return self.why
@@ -63,6 +71,8 @@ class Deeds:
     """None: this run has no successors."""
     asking: Asking
     say: Callable[[str], None]
+    by_its_job: bool = False
+    """Whether the job's own batch script asks, so that a job which is being ended is not so because that left."""
 
     def carry_out(self, attempt: Attempt, decision: Decision) -> Outcome:
         match decision:
@@ -75,7 +85,7 @@ class Deeds:
             case Hold():
                 return self._hold(attempt)
             case AlreadyQueued():
-                return Done("Slurm had queued the job again by itself")
+                return Done(f"Slurm had queued the job again by itself{self._without(attempt, attempt.started.job)}")
             case Restart():
                 return Done("the supervisor starts the next attempt itself")
 
@@ -85,20 +95,63 @@ class Deeds:
             return NotDone("there is no Slurm here to carry it out", final=False)
         client, restarts = slurm, attempt.started.restart_count or 0
 
-        def requeue() -> Done:
-            # Decided some time ago, perhaps: a life that Slurm has begun since must not be ended by it.
+        def requeue() -> Outcome:
+            # Decided some time ago, perhaps: a life that Slurm has begun since must not be ended by it, and a
+            # cancellation that has come since must not be undone.
             record = client.job(JobRef(job))
             if record is not None and record.restarts > restarts:
                 return Done("somebody had queued the job again before us")
+            if record is not None and self._cancelled(attempt, record):
+                return NotDone(f"job {job} was cancelled; to go on, submit it again", final=True, overtaken=True)
             client.requeue(JobRef(job))
             return Done(f"scontrol requeue {job}")
 
         try:
-            return self.asking.until_answered(requeue, f"asking Slurm to requeue job {job}")
+            outcome = self.asking.until_answered(requeue, f"asking Slurm to requeue job {job}")
         except SlurmRejected as refusal:
-            return _after_refusal(slurm, attempt, JobRef(job), refusal)
+            outcome = _after_refusal(slurm, attempt, JobRef(job), refusal)
         except SlurmError as error:
             return NotDone(f"{error}; `slurm-resilience resume {self.run}` does it", final=False)
+        if isinstance(outcome, Done):
+            return Done(f"{outcome.how}{self._without(attempt, job)}")
+        if outcome.overtaken:
+            self.say(f"attempt {attempt.number} was to be followed by another, but {outcome}")
+        return outcome
+
+    def _cancelled(self, attempt: Attempt, record: JobRecord) -> bool:
+        """Whether `record` shows a cancellation that was not weighed when it was decided to go on.
+
+        A young job that Slurm has ended in its first second is listed as cancelled, too: that was known.
+        """
+        if record.state is JobState.CANCELLED:
+            return attempt.ended is None or attempt.ended.cause is not Cause.NEVER_STARTED
+        return self.by_its_job and is_being_cancelled(record)
+
+    def _without(self, attempt: Attempt, job: str | None) -> str:
+        """Keep the job that goes on from nodes that are to be avoided; says what came of it, to be put behind a deed.
+
+        A job that was just requeued takes it while it is still completing (22.05.8, 24.11.5). One that gets such a node
+        all the same does not start there: it costs an attempt, and nothing else.
+        """
+        nodes = attempt.ended.exclude if attempt.ended is not None else ()
+        if not nodes or self.slurm is None or job is None:
+            return ""
+        slurm, names = self.slurm, ", ".join(nodes)
+
+        def exclude() -> None:
+            try:
+                slurm.exclude_nodes(JobRef(job), nodes)
+            except SlurmRejected as refusal:
+                # The command that asks may die of that SIGTERM too: what looks like a refusal may be none.
+                raise SlurmUnavailable(str(refusal)) from refusal
+
+        self.asking.clock.sleep(SIGTERM_COMES_S)
+        try:
+            self.asking.until_answered(exclude, f"excluding {names} from job {job}", within_s=EXCLUDE_S)
+        except SlurmError as error:
+            self.say(f"job {job} may get {names} again: {error}")
+            return f"; {names} could not be excluded"
+        return f", without {names}"
 
     def _follow(self, attempt: Attempt) -> Outcome:
         """Make sure that the successor is queued. Where there can be none, this job is queued again instead."""
@@ -113,7 +166,7 @@ class Deeds:
             return NotDone(f"{error}; `slurm-resilience resume {self.run}` does it", final=False)
         match standing:
             case Queued(job):
-                return Done(f"job {job} is queued and goes on")
+                return Done(f"job {job} is queued and goes on{self._without(attempt, job)}")
             case GoneOn(newer):
                 return Done(f"attempt {newer} has begun")
             case NotSure(why):

@@ -18,6 +18,8 @@ from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import AttemptEnded, Cause, DecisionCarriedOut, Record, RunFinished
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.requeue.decision import (
+    GOES_ON,
+    WITHDRAWN,
     AlreadyQueued,
     Decision,
     Finish,
@@ -80,9 +82,10 @@ class Ending:
             return Conclusion(Stop(because), Cause.FENCED, because, Done("nothing to do"))
         decision = _decision_of(attempt.ended)
         if attempt.carried_out is not None:
-            done: Outcome = Done(attempt.carried_out.how)
+            done = _as_it_was_done(attempt.carried_out.how)
         else:
-            deeds = Deeds(self.run.path, self.slurm, self.succession, self._asking, self.say)
+            by_its_job = not seen.supervisor_died
+            deeds = Deeds(self.run.path, self.slurm, self.succession, self._asking, self.say, by_its_job)
             done = deeds.carry_out(attempt, decision)
             self._write_down(attempt, done)
         return Conclusion(decision, attempt.ended.cause, attempt.ended.because, done)
@@ -163,7 +166,9 @@ class Ending:
         decision = judgement.decision
         if isinstance(decision, Successor):
             decision = self._unless_cancelled(attempt, decision)
-        records: list[Record] = [_end_record(attempt, evidence, diagnosis, word_for(decision), decision.reason)]
+        avoid = judgement.avoid if isinstance(decision, GOES_ON) else ()
+        end = _end_record(attempt, evidence, diagnosis, word_for(decision), decision.reason)
+        records: list[Record] = [replace(end, exclude=avoid)]
         if judgement.quarantined is not None:
             records.insert(0, judgement.quarantined)  # a crash keeps a first part: not an end without it
         if isinstance(decision, Finish):
@@ -203,12 +208,13 @@ class Ending:
         return Asking(self.clock, self.say, self.give_up_s)
 
     def _write_down(self, attempt: Attempt, outcome: Outcome) -> None:
-        if isinstance(outcome, Done):
+        how = outcome.how if isinstance(outcome, Done) else f"{WITHDRAWN}{outcome}" if outcome.overtaken else None
+        if how is not None:
             try:
                 with self.journal.writing() as writer:
                     told = Chain.of(writer.lines()).attempt(attempt.number)
                     if told is None or told.carried_out is None:  # somebody else may have done it beside us
-                        writer.append(DecisionCarriedOut(attempt.number, outcome.how))
+                        writer.append(DecisionCarriedOut(attempt.number, how))
             except ManifestError as error:  # done is done; whoever does it again is refused
                 self.say(f"it is done, but that could not be written down: {error}")
 
@@ -231,6 +237,13 @@ def _end_record(attempt: Attempt, evidence: Evidence, diagnosis: Diagnosis, deci
 def _last_step(attempt: Attempt, evidence: Evidence) -> int | None:
     steps = [rank.step for agent in evidence.agents for rank in agent.ranks if rank.step >= 0]
     return attempt.finished_step if attempt.finished_step is not None else (max(steps) if steps else None)
+
+
+def _as_it_was_done(how: str) -> Outcome:
+    """As it stands in the journal."""
+    if not how.startswith(WITHDRAWN):
+        return Done(how)
+    return NotDone(how.removeprefix(WITHDRAWN), final=True, overtaken=True)
 
 
 def _decision_of(ended: AttemptEnded) -> Decision:

@@ -82,7 +82,7 @@ class Entrance:
     def _cancelled_since(self, newest: Attempt) -> str | None:
         """A person's scancel may come between the decision and the end of the job; None: none is known of."""
         slurm, job = self.ending.slurm, newest.started.job
-        if slurm is None or job is None or newest.ended is None or newest.ended.decision != "successor":
+        if slurm is None or job is None or newest.ended is None or newest.ended.decision not in ("successor", "leave"):
             return None
         with contextlib.suppress(SlurmError):  # the decision stands
             record = slurm.job(JobRef(job))

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.supervisor.slurms_word import SlurmsWord
-from slurm_resilience.supervisor.witnesses import agent_records, last_words, saves_refused, task_ends, unheard
+from slurm_resilience.supervisor.witnesses import (
+    agent_records,
+    health_of_nodes,
+    last_words,
+    saves_refused,
+    task_ends,
+    unheard,
+)
 from slurm_resilience.triage.diagnosis import Evidence
 
 
@@ -61,7 +68,8 @@ def gather(
         fenced=newest is not None and newest.number > attempt.number,
         rank_errors_s=tuple(words.time_s for words in raised),
         lives=word.lives,
-        exit_notes=task_ends(run, attempt, say),
+        exit_notes=task_ends(run, chain, attempt, say),
+        health=health_of_nodes(run, attempt, say),
         log_lines=seen.log_lines,
         saves_failed=saves_refused(attempt),
         release=word.release,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from slurm_resilience.launch.srun_line import (
     srun_argv,
     srun_environment,
     wait_of_plain_command,
+    without_nodes,
 )
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.process_identity import Identity
@@ -168,6 +169,12 @@ def measured_in(chain: Chain | None) -> Measured:
     return Measured(step_s=max(steps, default=None), save_s=max(saves, default=None))
 
 
+def to_avoid(chain: Chain | None) -> tuple[str, ...]:
+    """The nodes that the run is not to have again."""
+    ends = [attempt.ended for attempt in chain.attempts if attempt.ended is not None] if chain is not None else []
+    return tuple(dict.fromkeys(node for ended in ends for node in ended.exclude))
+
+
 def make_ladder(granted: Granted, chain: Chain | None, request: Request) -> Ladder:
     """Raises ConfigurationError for what can't work at all."""
     asked, kind = request.asked, request.command.kind
@@ -203,8 +210,11 @@ def prepare(
     plan_path: Path,
     environment: Mapping[str, str],
     can_requeue: bool,
+    plugin: bool = False,
+    avoid: Collection[str] = (),
 ) -> Prepared:
-    """Everything decided, nothing written yet."""
+    """Everything decided, nothing written yet. `plugin`: srun knows our plugin. `avoid`: nodes that srun, where it gets
+    the nodes itself, must not take."""
     me = Identity.of_this_process()
     kind = request.command.kind
     plan = Plan(
@@ -243,8 +253,9 @@ def prepare(
     if mode is Mode.LOCAL:
         return Prepared(plan, agent, dict(environment))
     layout = Layout(shape.nodes, shape.cpus_per_task, math.ceil(ladder.wait_s))
-    argv = srun_argv(request.srun, layout, kind=kind, command=agent)
-    return Prepared(plan, tuple(argv), srun_environment(environment, kind))
+    line = without_nodes(request.srun, avoid)
+    argv = srun_argv(line, layout, kind=kind, command=agent, plugin=plugin)
+    return Prepared(plan, tuple(argv), srun_environment(environment, kind, run=str(run), attempt=attempt))
 
 
 def _tasks(request: Request, shape: Shape) -> int:

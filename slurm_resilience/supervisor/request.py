@@ -58,3 +58,5 @@ class Request:
     continue_by: ContinueBy = ContinueBy.REQUEUE
     dependency: Dependency = Dependency.AFTERANY
     """Of a successor; chain mode alone."""
+    continue_said: str = "--continue=chain"
+    """Whose word `continue_by` is, for a sentence about it."""

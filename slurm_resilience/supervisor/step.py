@@ -62,6 +62,8 @@ class StepWatch:
     after_preemption_s: float | None = None
     """From the beginning of a preemption to the end of all time for the ranks. Where it is given, a warning that turns
     out to be a preemption (send_user_signal) gets this deadline."""
+    refused: Callable[[], str | None] = lambda: None
+    """Whether a node lets no task of ours start, and why: the others would wait for it. Must not raise."""
     _in_grace: bool | None = None
     _asked_why: set[str] = field(default_factory=set)
     _asked_why_s: float = 0.0
@@ -154,6 +156,9 @@ class StepWatch:
         records, beats = agents_and_beats(self.run, self.attempt, self.say)
         self._ask_why(records)
         self._listen(beats)
+        why = self.refused() if StopReason.PEER_FAILED.name not in self._ordered else None
+        if why is not None:
+            self._order(StopReason.PEER_FAILED, why, None)
         for record in records:
             # A rank that crashes while it leaves keeps torchrun elsewhere waiting for minutes (its exit barrier).
             crashed_leaving = record.outcome is Outcome.FINISHED and bool(record.command_code)

@@ -20,7 +20,7 @@ from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import RunId
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.requeue.decision import Finish, Restart
-from slurm_resilience.signals.ladder import LAST_WORDS_S, Ladder
+from slurm_resilience.signals.ladder import LAST_WORDS_S
 from slurm_resilience.slurm.client import SlurmClient
 from slurm_resilience.slurm.facts import JobFacts
 from slurm_resilience.supervisor.beside import Beside
@@ -35,8 +35,10 @@ from slurm_resilience.supervisor.preparation import (
     ask_what_is_granted,
     make_ladder,
     prepare,
+    to_avoid,
 )
 from slurm_resilience.supervisor.request import Request
+from slurm_resilience.supervisor.spank_plugin import has_plugin
 from slurm_resilience.supervisor.step import StepEnd, StepWatch
 from slurm_resilience.supervisor.surroundings import (
     Mode,
@@ -48,7 +50,7 @@ from slurm_resilience.supervisor.surroundings import (
     refuse_what_cannot_be_requeued,
 )
 from slurm_resilience.supervisor.voice import say
-from slurm_resilience.supervisor.witnesses import telling_lines
+from slurm_resilience.supervisor.witnesses import refusal, telling_lines
 
 if TYPE_CHECKING:  # loaded where it is asked for
     from slurm_resilience.supervisor.publisher import Publisher
@@ -109,7 +111,7 @@ class Supervisor:
         granted = self._ask()
         ladder = make_ladder(granted, chain, self.request)
         number = chain.newest_attempt.number + 1 if chain is not None and chain.newest_attempt is not None else 1
-        prepared = self._prepare(number, RunId("dry-run"), granted, ladder, self.environment)
+        prepared = self._prepare(number, RunId("dry-run"), granted, chain, self.environment)
         publisher = self._publisher()
         return [
             shlex.join(prepared.argv),
@@ -167,11 +169,10 @@ class Supervisor:
         continuity.warn(granted)
         continuity.ending(may_requeue, 0.0).tell_past(number)
         chain = Chain.of(journal.read())
-        ladder = make_ladder(granted, chain, self.request)
-        for sentence in ladder.inversions:
+        for sentence in make_ladder(granted, chain, self.request).inversions:
             self.say(f"warning: {sentence}")
         environment = continuity.environment_of_training(chain, granted)
-        prepared = self._prepare(number, run_id, granted, ladder, environment)
+        prepared = self._prepare(number, run_id, granted, chain, environment)
         self._write_plan(number, prepared, forget_stop=heard is None)
         since = f"step {chain.next_step}" if chain.ever_had_checkpoint else "the beginning"
         self.say(f"attempt {number} of run {self.run.path} ({self.mode.value}), from {since}")
@@ -210,6 +211,7 @@ class Supervisor:
         beside: Callable[[], None],
         preempting: Callable[[], bool],
     ) -> StepWatch:
+        facts = self.facts
         return StepWatch(
             self.run,
             number,
@@ -223,6 +225,7 @@ class Supervisor:
             preempting,
             beside,
             prepared.plan.times.after_termination_s,
+            lambda: None if facts is None else refusal(self.run, facts.job, facts.restart_count),
         )
 
     def _give_up_s(self, end: StepEnd) -> float:
@@ -235,13 +238,13 @@ class Supervisor:
         return Continuity(self.run, journal, request, self.mode, facts, slurm, self.clock, self.environment, self.say)
 
     def _prepare(
-        self, number: int, run_id: RunId, granted: Granted, ladder: Ladder, environment: Mapping[str, str]
+        self, number: int, run_id: RunId, granted: Granted, chain: Chain | None, environment: Mapping[str, str]
     ) -> Prepared:
         return prepare(
             self.request,
             self.mode,
             self.shape,
-            ladder,
+            make_ladder(granted, chain, self.request),
             granted,
             run=self.run.path,
             run_id=run_id,
@@ -249,6 +252,8 @@ class Supervisor:
             plan_path=self.run.plan(number),
             environment=environment,
             can_requeue=self.mode is Mode.BATCH and self.request.requeue,
+            plugin=self.mode is not Mode.LOCAL and has_plugin(self.request.srun, self.environment),
+            avoid=to_avoid(chain) if self.mode is Mode.LOGIN else (),  # of a job of ours, Slurm has been told
         )
 
     def _refuse_another_training(self, chain: Chain) -> None:

@@ -47,10 +47,11 @@ def refuse_chain_elsewhere(request: Request, mode: Mode) -> None:
         return
     if mode is not Mode.BATCH:
         raise ConfigurationError(
-            "--continue=chain queues the batch script again, and this is none: put the line into a script for sbatch"
+            f"{request.continue_said} queues the batch script again, and this is none: "
+            "put the line into a script for sbatch, or say --continue=requeue"
         )
     if not request.requeue:
-        raise ConfigurationError("--continue=chain and --no-requeue contradict each other")
+        raise ConfigurationError(f"{request.continue_said} and --no-requeue contradict each other")
 
 
 def refuse_what_cannot_be_requeued(request: Request, mode: Mode, *, scontrol_found: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from pathlib import Path
 from slurm_resilience.errors import ManifestUnsupported
 from slurm_resilience.launch.host_list import expand
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, read_agent_record
-from slurm_resilience.manifest.chain import Attempt
+from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.supervisor.pulse import Beat
-from slurm_resilience.triage import exit_notes
-from slurm_resilience.triage.exit_notes import ExitNote
+from slurm_resilience.triage.evidence import CLOCKS_AGREE_S
+from slurm_resilience.triage.exit_notes import ExitNote, read_exit_notes
+from slurm_resilience.triage.health_notes import HealthNote, Mode, read_health_notes
 from slurm_resilience.triage.patterns import pattern_of
 
 WORDS = 300
@@ -98,10 +100,35 @@ def exception_line(traceback: str) -> str:
     return named[:WORDS] if last == named.strip() else f"{named[: WORDS // 2]} … {last[: WORDS // 2]}"
 
 
-def task_ends(run: RunDirectory, attempt: Attempt, say: Callable[[str], None]) -> tuple[ExitNote, ...]:
-    """The exit notes of the attempt, the oldest first; none where no plugin writes them."""
-    folder = run.attempt(attempt.number) / exit_notes.FOLDER
-    return exit_notes.read_exit_notes(folder, attempt.started.restart_count or 0, say)
+def task_ends(run: RunDirectory, chain: Chain, attempt: Attempt, say: Callable[[str], None]) -> tuple[ExitNote, ...]:
+    """The exit notes of the attempt, the oldest first; none where no plugin writes them.
+
+    One life of a job may have several attempts, and other steps before them: what ended outside of the attempt's own
+    time is not of it.
+    """
+    job, restarts = attempt.started.job, attempt.started.restart_count or 0
+    if job is None:
+        return ()
+    later = [
+        each.started_s
+        for each in chain.attempts
+        if each.number > attempt.number and (each.started.job, each.started.restart_count or 0) == (job, restarts)
+    ]
+    since_s, until_s = attempt.started_s - CLOCKS_AGREE_S, min(later, default=math.inf)
+    notes = read_exit_notes(run.exit_notes(job, restarts), restarts, say)
+    return tuple(note for note in notes if since_s <= note.time_s < until_s)
+
+
+def health_of_nodes(run: RunDirectory, attempt: Attempt, say: Callable[[str], None]) -> tuple[HealthNote, ...]:
+    """What was wrong with the job's nodes when it came there, by node; none where no plugin looks."""
+    job = attempt.started.job
+    return () if job is None else read_health_notes(run.exit_notes(job, attempt.started.restart_count), say)
+
+
+def refusal(run: RunDirectory, job: str | None, restart_count: int | None) -> str | None:
+    """Why a node lets no task of this life of the job start, while it runs; None: none is known to."""
+    notes = () if job is None else read_health_notes(run.exit_notes(job, restart_count), lambda _: None)
+    return next((str(note) for note in notes if note.mode is Mode.EXCLUDE), None)
 
 
 def telling_lines(output: Path, since_byte: int) -> tuple[str, ...]:

@@ -15,12 +15,13 @@ from slurm_resilience.training.boundary import Boundary
 from slurm_resilience.training.cursor import Cursor, Position
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.homecoming import Homecoming
+from slurm_resilience.training.job_end import JobEnd
 from slurm_resilience.training.loops import Loops
 from slurm_resilience.training.part_loading import PartLoading
 from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import Ranks
 from slurm_resilience.training.resumption import Resumed, Resumption
-from slurm_resilience.training.rhythm import SaveRhythm
+from slurm_resilience.training.rhythm import SaveRhythm, TimeLimit
 from slurm_resilience.training.room_keeping import RoomKeeping, RoomSettings, keep_room
 from slurm_resilience.training.savers import Surroundings, make_savers
 from slurm_resilience.training.settings import RunSettings
@@ -53,6 +54,7 @@ class Beginning:
     cursor: Cursor
     state: TrainingState
     metric: Callable[[], float | None]
+    end: JobEnd
 
     def begin(self) -> Begun:
         """Called by all ranks at once. Raises what coming back raises, and what `make_savers` does."""
@@ -84,6 +86,7 @@ class Beginning:
             saved_step=None if resumed is None else resumed.step,
             finished_before=resumed is not None and resumed.finished,
             wait_for_saves=self.settings.snapshots.wait,
+            limit=self._limit,
         )
         loops = Loops(
             cursor=self.cursor,
@@ -99,7 +102,14 @@ class Beginning:
         rhythm, pace = self.settings.rhythm, self.settings.pace
         if pace is None or self.ranks.rank != 0:
             return rhythm
-        return pace.applied(rhythm, Chain.of(self.journal.read()), self.environment, self.clock)
+        return pace.applied(rhythm, Chain.of(self.journal.read()), self.environment)
+
+    def _limit(self) -> TimeLimit | None:
+        """Only where nobody manages us: otherwise a stop comes in time, and saves."""
+        if self.settings.pace is None or self.environment.supervised or self.ranks.rank != 0:
+            return None
+        end_s = self.end.monotonic_s()
+        return None if end_s is None else TimeLimit(end_s)
 
     def _keep_room(self) -> RoomKeeping:
         cap_bytes = self.environment.ballast_cap_bytes

@@ -19,13 +19,15 @@ from slurm_resilience.training.background import BackgroundSaver
 from slurm_resilience.training.cursor import Cursor
 from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import PeersGone, Ranks, on_rank_zero
-from slurm_resilience.training.rhythm import SaveRhythm
+from slurm_resilience.training.rhythm import SaveRhythm, TimeLimit
 from slurm_resilience.training.saver import NotSaved, Saved
 from slurm_resilience.training.savers import Savers
 from slurm_resilience.training.stop_source import Stopped, StopSource
 
 FINAL_SAVE_PATIENCE_S = 600.0
 """How long the last save of a finished training is tried, if nobody says that there is less time."""
+LOOK_AT_END_S = 5.0
+"""How often it is asked whether the end of the job's time has moved."""
 
 _FINISH_AGAIN_AFTER_S = (1.0, 2.0, 4.0, 8.0)
 
@@ -48,11 +50,13 @@ class Boundary:
         saved_step: int | None,
         finished_before: bool,
         wait_for_saves: bool = True,
+        limit: Callable[[], TimeLimit | None] | None = None,
     ) -> None:
         """`state` is this rank's state now; `saved_step` that of the checkpoint it came from.
 
         `metric` is what the training says of that state.
         `wait_for_saves`: a save that is due by steps waits for one still in flight, rather than being left out.
+        `limit`: the end of the time as it is now, where a save is to come before it; None: it stays as it is.
         `finished_before`: an earlier attempt came to the end of the training already, and its state is the final one.
         """
         self._ranks = ranks
@@ -62,7 +66,9 @@ class Boundary:
         self._background = savers.background
         self._journal = journal
         self._attempt = attempt
-        self._rhythm = rhythm.started(clock.monotonic_s())
+        self._limit = limit
+        self._rhythm = self._bounded(rhythm).started(clock.monotonic_s())
+        self._look_s = clock.monotonic_s() + LOOK_AT_END_S
         self._report = report
         self._cursor = cursor
         self._clock = clock
@@ -89,7 +95,7 @@ class Boundary:
         if not self._alone:
             if self._agreement.due():
                 answer = self._agreement.exchange(self._statement())
-        elif asked or self.save_asked or self._rhythm.due_by_time(self._clock.monotonic_s()) or self._done_alone():
+        elif asked or self.save_asked or self._due_by_time(self._clock.monotonic_s()) or self._done_alone():
             answer = self._agreement.settle(self._statement())
         if answer is not None and answer.in_flight is InFlight.DONE:
             self._hear_of_background()
@@ -122,7 +128,7 @@ class Boundary:
         want = Want.NOTHING
         if self.save_asked:
             want = Want.ASKED
-        elif self._ranks.rank == 0 and self._rhythm.due_by_time(now_s):
+        elif self._ranks.rank == 0 and self._due_by_time(now_s):
             want = Want.PERIODIC
         return Statement(
             self._cursor.step,
@@ -133,6 +139,15 @@ class Boundary:
             leaving=leaving,
             in_flight=self._in_flight(),
         )
+
+    def _due_by_time(self, now_s: float) -> bool:
+        if now_s >= self._look_s:
+            self._look_s = now_s + LOOK_AT_END_S
+            self._rhythm = self._bounded(self._rhythm)
+        return self._rhythm.due_by_time(now_s)
+
+    def _bounded(self, rhythm: SaveRhythm) -> SaveRhythm:
+        return rhythm if self._limit is None else rhythm.bounded(self._limit())
 
     def _in_flight(self) -> InFlight:
         if self._background is None or not self._background.in_flight:

@@ -11,11 +11,13 @@ from pathlib import Path
 from slurm_resilience.checkpoint.tiers.pace import parse_rate
 from slurm_resilience.checkpoint.tiers.places import Folder, parse_place
 from slurm_resilience.errors import ConfigurationError
+from slurm_resilience.manifest.run_directory import RunDirectory
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
     run_directory: Path | None
+    """Under srun-resilient the run's, whatever the program says; otherwise where the program says nothing."""
     run_id: str | None
     attempt: int | None
     """None: nobody manages us, the run is opened bare."""
@@ -47,6 +49,10 @@ class Environment:
     """Where parts go that the run directory refuses."""
     ballast_cap_bytes: int | None = None
     """How large the ballast gets at most, where somebody had a say in it; 0: there is none."""
+    relay: Path | None = None
+    """The folder of the relay that hears for this rank, where nobody manages us and Slurm's plugin does."""
+    end_file: Path | None = None
+    """Where it stands when the job's time is over, once that has moved."""
 
     @property
     def supervised(self) -> bool:
@@ -144,7 +150,21 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         node_mtbf_days=_days(variables, "SLURM_RESILIENCE_NODE_MTBF_DAYS"),
         second_place=_folder(variables, "SLURM_RESILIENCE_SECOND_PLACE"),
         ballast_cap_bytes=_bytes(variables, "SLURM_RESILIENCE_BALLAST"),
+        relay=_path(variables, "SLURM_RESILIENCE_RELAY") if attempt is None else None,
+        end_file=_end_file(variables, run, attempt),
     )
+
+
+def _path(variables: Mapping[str, str], name: str) -> Path | None:
+    text = variables.get(name)
+    return Path(text) if text else None
+
+
+def _end_file(variables: Mapping[str, str], run: str | None, attempt: int | None) -> Path | None:
+    """Slurm's plugin has it on the node; under srun-resilient it lies in the attempt's folder."""
+    if attempt is not None and run:
+        return RunDirectory(Path(run)).end_of_time(attempt)
+    return _path(variables, "SLURM_RESILIENCE_END_FILE")
 
 
 def _tasks_here(text: str | None) -> int | None:

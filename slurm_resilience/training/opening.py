@@ -37,7 +37,8 @@ def open_run(
     "auto" saves as often as loses least time (Daly), by what a save costs and how often the chain or the site fails:
     at most once a minute, at least every half hour. Kept are the last `keep_last` checkpoints, the first at or after
     every multiple of `keep_every` steps, the `keep_best` with the best `run.metric`, and those that are pinned.
-    Under srun-resilient the run directory is the one given there; otherwise `run_dir`, or `runs/<script>`.
+    Under srun-resilient the run directory is the one given there; otherwise `run_dir`, or SLURM_RESILIENCE_RUN (which
+    Slurm's plugin sets), or `runs/<script>`.
     Periodic saves copy the state into memory and go on; a process of its own writes it. `snapshot` says whether there
     has to be memory for that: "auto" waits for saves where there isn't, "always" refuses to start, "never" waits.
     `overlap_snapshot` copies while the next step computes: only for trainings that change parameters and optimizer
@@ -60,9 +61,10 @@ def open_run(
         raise ConfigurationError(str(error)) from error
     environment = read_environment()
     snapshots = _snapshot_settings(snapshot, overlap_snapshot, environment.snapshot, wait=if_still_saving == "wait")
-    directory = environment.run_directory
-    if directory is None or not environment.supervised:
-        directory = Path(run_dir) if run_dir is not None else Path("runs") / script_name()
+    said = None if run_dir is None else Path(run_dir)
+    directory = environment.run_directory if environment.supervised else said or environment.run_directory
+    if directory is None:
+        directory = Path("runs") / script_name()
     settings = RunSettings(
         SaveRhythm(None if minutes is None else minutes * 60, save_every_steps),
         keep,

@@ -1,15 +1,14 @@
-"""`save_every_minutes="auto"`, and the time limit of a job that nobody watches."""
+"""`save_every_minutes="auto"`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from slurm_resilience.checkpoint.interval import LEAST_S, NODE_MTBF_S
-from slurm_resilience.clock import Clock
 from slurm_resilience.errors import ConfigurationError
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.training.environment import Environment
-from slurm_resilience.training.rhythm import AutoInterval, Experience, SaveRhythm, TimeLimit
+from slurm_resilience.training.rhythm import AutoInterval, Experience, SaveRhythm
 
 MOST_MINUTES = 30.0
 """However little a node fails: nobody likes to lose more than that."""
@@ -22,7 +21,7 @@ class PaceSettings:
     least_s: float = LEAST_S
     most_s: float = MOST_MINUTES * 60
 
-    def applied(self, rhythm: SaveRhythm, chain: Chain, environment: Environment, clock: Clock) -> SaveRhythm:
+    def applied(self, rhythm: SaveRhythm, chain: Chain, environment: Environment) -> SaveRhythm:
         """`rhythm`, knowing what `chain` has been through. Raises ConfigurationError for bounds that can't be meant."""
         if self.auto:
             site_s = NODE_MTBF_S if environment.node_mtbf_days is None else environment.node_mtbf_days * 86400
@@ -34,7 +33,4 @@ class PaceSettings:
             except ValueError as error:
                 raise ConfigurationError(f"save_every_minutes is auto, and {error}") from error
             rhythm = replace(rhythm, auto=auto)
-        if environment.end_s is not None and not environment.supervised:  # otherwise a stop comes in time, and saves
-            left_s = environment.end_s - clock.now_s()
-            rhythm = replace(rhythm, limit=TimeLimit(clock.monotonic_s() + left_s))
         return rhythm

@@ -22,6 +22,10 @@ class RankReport:
         self.rank = 0
         self.saved_step = -1
 
+    def do_without(self) -> None:
+        """Before it is opened: there is no runtime folder after all."""
+        self._page = None
+
     def open(self) -> None:
         if self._page is not None:
             self._page.open()

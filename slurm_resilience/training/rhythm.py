@@ -20,6 +20,9 @@ from slurm_resilience.manifest.records import Cause
 RETRY_AFTER_S = 60.0
 """How soon a save that failed twice is tried again, where the next periodic one is further off."""
 
+MOVED_S = 1.0
+"""An end that moves by less has not moved: two clocks are read to know it."""
+
 _NEWEST_WEIGHT = 0.5
 """Of the newest save among all that were measured: the first ones, into cold memory, are soon outweighed."""
 
@@ -123,6 +126,12 @@ class TimeLimit:
     """Between the save and the end: Slurm is coarse."""
 
 
+def _has_moved(known: TimeLimit | None, told: TimeLimit | None) -> bool:
+    if known is None or told is None:
+        return known is not told
+    return abs(known.end_s - told.end_s) >= MOVED_S
+
+
 @dataclass(frozen=True, slots=True)
 class SaveRhythm:
     """By minutes on rank 0's clock, by steps on everybody's, or both. With `auto`, `every_s` doesn't count."""
@@ -136,14 +145,27 @@ class SaveRhythm:
     """How long the last save took until it was durable."""
     why: str = ""
     """Of `due_s`, for whoever wonders."""
+    since_s: float = 0.0
+    """From when the interval counts."""
 
     def started(self, now_s: float) -> SaveRhythm:
         interval = self._interval()
         if interval is None:
-            return replace(self, due_s=math.inf)
+            return replace(self, due_s=math.inf, since_s=now_s)
         end_s, margin_s = (math.inf, 0.0) if self.limit is None else (self.limit.end_s, self.limit.margin_s)
         following = next_save(now_s, interval, end_s=end_s, saving_s=self.saving_s, margin_s=margin_s)
-        return replace(self, due_s=following.due_s, why=following.why)
+        return replace(self, due_s=following.due_s, why=following.why, since_s=now_s)
+
+    def bounded(self, limit: TimeLimit | None) -> SaveRhythm:
+        """With the end of the time as it is now: what is due moves with it, if it has moved."""
+        if not _has_moved(self.limit, limit):
+            return self
+        moved = replace(self, limit=limit).started(self.since_s)
+        retry_pending = self.due_s < self._undisturbed().due_s  # a failed save is not put off by more time
+        return replace(moved, due_s=min(moved.due_s, self.due_s)) if retry_pending else moved
+
+    def _undisturbed(self) -> SaveRhythm:
+        return self.started(self.since_s)
 
     def saved(self, now_s: float, *, cost_s: float | None = None, saving_s: float | None = None) -> SaveRhythm:
         """`cost_s`: what the save cost the training, stall and slow-down; `saving_s`: how long until it was durable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,9 +22,11 @@ from slurm_resilience.training.beginning import Beginning
 from slurm_resilience.training.boundary import Boundary
 from slurm_resilience.training.cursor import Cursor
 from slurm_resilience.training.environment import Environment
+from slurm_resilience.training.job_end import LOOK_S, SHARED_LOOK_S, JobEnd
 from slurm_resilience.training.loops import Loops
 from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import Ranks, on_rank_zero, open_ranks, ranks_can_meet
+from slurm_resilience.training.relay import RelayStopSource
 from slurm_resilience.training.settings import RunSettings
 from slurm_resilience.training.shield import ChildReaper, die_with_parent, leave_without_teardown
 from slurm_resilience.training.stop_source import PageStopSource, SignalStopSource, Stopped, StopSource
@@ -60,8 +63,13 @@ class Run:
         self._folder = RunDirectory(directory)
         self._journal = Journal(self._folder)
         pages = environment.runtime_folder
-        self._stop: StopSource = SignalStopSource(clock) if pages is None else PageStopSource(pages)
-        self._report = RankReport(pages, local_rank=environment.local_rank, clock=clock)
+        self._relay = None if environment.relay is None else RelayStopSource(environment.relay, clock)
+        alone: StopSource = SignalStopSource(clock) if self._relay is None else self._relay
+        self._stop: StopSource = alone if pages is None else PageStopSource(pages)
+        self._report = RankReport(pages or environment.relay, local_rank=environment.local_rank, clock=clock)
+        self._end = JobEnd(
+            environment.end_s, environment.end_file, clock, look_s=SHARED_LOOK_S if environment.supervised else LOOK_S
+        )
         self._cursor = Cursor()
         self._state = TrainingState(self._cursor)
         self._ranks: Ranks | None = None
@@ -113,6 +121,19 @@ class Run:
         """
         return self._stop.asked()
 
+    def seconds_left(self) -> float | None:
+        """How long this attempt may still run: to the end of the job's time, or to the deadline of a stop that was
+        asked for. None: nobody says. Not a promise: a preemption can come before.
+
+        Ranks may differ by their clocks: don't let collectives depend on it.
+        """
+        left_s = self._end.seconds_left()
+        request = self._stop.read() if self._stop.asked() else None
+        if request is None or math.isinf(request.deadline_s):
+            return left_s
+        until_s = request.deadline_s - self._clock.monotonic_s()
+        return until_s if left_s is None else min(left_s, until_s)
+
     # What the training may want to know.
 
     @property
@@ -158,11 +179,15 @@ class Run:
         ChildReaper().start()
         try:
             self._stop.open()
+            if self._relay is not None and not self._relay.there:
+                self._report.do_without()
             self._report.open()
         except OSError as error:
             raise ConfigurationError(
                 f"the node's runtime folder {self._environment.runtime_folder} is not there: {error}"
             ) from error
+        if self._relay is not None and self._environment.local_rank == 0:
+            self._relay.tell_run(self.directory)
         self._identity = identity_given(self._environment, self._journal)
         if ranks_can_meet():
             self._join()
@@ -245,6 +270,7 @@ class Run:
             self._cursor,
             self._state,
             metric=lambda: self.metric,
+            end=self._end,
         ).begin()
         self._boundary = begun.boundary
         self._background = begun.background

@@ -19,7 +19,7 @@ from slurm_resilience.signals.stop_request import StopReason, StopRequest
 KILL_WAIT_S = 30.0
 """Slurm's default KillWait: what a bare SIGTERM leaves us with, if it comes from Slurm or torchrun."""
 
-_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Stopped(SystemExit):
@@ -63,7 +63,7 @@ class _Handlers:
         """False: this is not the main thread."""
         if threading.current_thread() is not threading.main_thread():
             return False
-        for number in _SIGNALS:
+        for number in SIGNALS:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, self._hear)
                 signal.siginterrupt(number, False)  # gloo and NCCL wait in system calls, and not all of theirs retry

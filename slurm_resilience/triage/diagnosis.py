@@ -13,7 +13,13 @@ from slurm_resilience.manifest.records import Cause
 from slurm_resilience.triage.agent_witness import a_persons_stop, agents_finding, everybody_finished
 from slurm_resilience.triage.evidence import END_OF_TIME_S, Evidence
 from slurm_resilience.triage.exit_notes import signal_name
-from slurm_resilience.triage.exit_witness import first_failure, notes_finding, nothing_explains, step_finding
+from slurm_resilience.triage.exit_witness import (
+    first_failure,
+    health_finding,
+    notes_finding,
+    nothing_explains,
+    step_finding,
+)
 from slurm_resilience.triage.finding import Finding, Source, Weight, rank
 from slurm_resilience.triage.log_witness import log_finding, saves_finding
 from slurm_resilience.triage.signature import signature
@@ -32,6 +38,8 @@ class Diagnosis:
     """What other witnesses would have said, one sentence each."""
     signature: str | None = None
     """The same for two deaths of one kind; None: this one says nothing about what was loaded."""
+    avoid: tuple[str, ...] = ()
+    """Nodes that must not be used again, whatever ended the attempt."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -44,6 +52,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         testimony(evidence),
         tuple(_outranked(lost, believed) for lost in findings[1:] if _contradicts(lost, believed)),
         _signature(evidence, findings, believed),
+        tuple(dict.fromkeys(note.node for note in evidence.unhealthy)),
     )
 
 
@@ -52,6 +61,7 @@ def _findings(evidence: Evidence) -> list[Finding]:
         _journals_finding(evidence),
         a_persons_stop(evidence),
         slurms_finding(evidence),
+        health_finding(evidence),
         notes_finding(evidence),
         agents_finding(evidence),
         step_finding(evidence),
@@ -104,7 +114,7 @@ def _how(evidence: Evidence) -> str | None:
     """How the first one left, in two words."""
     note = first_failure(evidence)
     if note is not None:
-        return note.signal or f"exit {note.code}"
+        return note.last_signal or f"exit {note.code}"
     codes = [agent.command_code for agent in evidence.failed_first if agent.command_code]
     code = codes[0] if codes else evidence.command_code
     if not code:

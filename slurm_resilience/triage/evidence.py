@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome
 from slurm_resilience.slurm.client import JobRecord, PastLife
 from slurm_resilience.triage.exit_notes import ExitNote
+from slurm_resilience.triage.health_notes import HealthNote, Mode
 
 END_OF_TIME_S = 90.0
 """A SIGTERM or warning this close to the job's end is the time limit's: warned up to 60 s early, killed 30 s late."""
@@ -47,6 +48,8 @@ class Evidence:
     lives: tuple[PastLife, ...] = ()
     """The job's lives as accounting has them, the oldest first; none: there is no accounting, or it has none."""
     exit_notes: tuple[ExitNote, ...] = ()
+    health: tuple[HealthNote, ...] = ()
+    """What was wrong with the job's nodes when it came there."""
     log_lines: tuple[str, ...] = ()
     """Lines of this attempt's output that some pattern knows, in their order."""
     saves_failed: tuple[str, ...] = ()
@@ -117,6 +120,11 @@ class Evidence:
         """Agents that neither ended nor heard a signal, where others of the attempt did: their node was not there."""
         unheard = tuple(agent for agent in self.silent if not agent.signals)
         return unheard if any(agent.signals for agent in self.agents) else ()
+
+    @property
+    def unhealthy(self) -> tuple[HealthNote, ...]:
+        """The nodes on which no task of this life of the job could start, because their own checks forbid it."""
+        return tuple(note for note in self.health if note.mode is Mode.EXCLUDE)
 
     @property
     def signs_of_life(self) -> bool:

@@ -1,8 +1,10 @@
 """Exit notes: one line of JSON for every task that ended, written where it ended by a plugin of slurmstepd.
 
 `{"job": "7", "restart": 0, "step": 0, "node": "n1", "rank": 3, "pid": 4711, "status": 9, "time": 1764500000.5}`
-in `exit-notes/*.jsonl` of the attempt's folder, one file a node. `status` is what wait(2) gives: srun keeps only the
-highest of all of them. `restart` is SLURM_RESTART_COUNT: 0 where that is unset. Keys that we don't know are left alone.
+in `RUN/exit-notes/JOB-RESTART/*.jsonl`, one file a node. `status` is what wait(2) gives: srun keeps only the highest of
+all of them. `restart` is SLURM_RESTART_COUNT: 0 where that is unset. Keys that we don't know are left alone.
+
+The file of a node has the tasks of all steps of that life of the job; which attempt's they are, their times tell.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FOLDER = "exit-notes"
 _KEYS = ("job", "restart", "step", "node", "rank", "pid", "status", "time")
 _SIGNALS = {
     1: "SIGHUP",
@@ -54,6 +55,13 @@ class ExitNote:
         """The name of the signal that ended it; None: it left by itself."""
         number = self.status & 0x7F
         return signal_name(number) if number else None
+
+    @property
+    def last_signal(self) -> str | None:
+        """`signal`, or that of the command which a task has waited for and whose end it handed on: 139 is SIGSEGV."""
+        if self.code is None:
+            return self.signal
+        return _SIGNALS.get(self.code - 128)
 
     @property
     def code(self) -> int | None:
@@ -106,8 +114,10 @@ def _is_time(value: Any) -> bool:
 
 
 def of_life(notes: Iterable[ExitNote], restart: int) -> tuple[ExitNote, ...]:
-    """Those of the job's life with this restart count, the oldest first: a ghost of the one before writes too."""
-    return tuple(sorted((note for note in notes if note.restart == restart), key=lambda note: note.time_s))
+    """Those of the job's life with this restart count, the oldest first, each once: a ghost of the one before writes
+    too, and nodes that share a spool bring each other's."""
+    ours = dict.fromkeys(note for note in notes if note.restart == restart)
+    return tuple(sorted(ours, key=lambda note: note.time_s))
 
 
 def read_exit_notes(folder: Path, restart: int, say: Callable[[str], None]) -> tuple[ExitNote, ...]:

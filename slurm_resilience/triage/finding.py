@@ -14,6 +14,7 @@ class Source(enum.Enum):
     JOURNAL = "the run's own journal"
     PERSON = "a person's word"
     SLURM = "Slurm"
+    HEALTH = "the node's own checks"
     EXIT_NOTES = "the exit notes"
     AGENTS = "the node agents"
     COMMAND = "the step's exit code"

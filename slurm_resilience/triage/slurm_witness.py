@@ -232,6 +232,15 @@ def _not_launched(evidence: Evidence, record: JobRecord) -> Finding | None:
     return None
 
 
+def is_being_cancelled(record: JobRecord) -> bool:
+    """Whether a job whose batch script lives, and that nobody has queued again since, is being ended for a person.
+
+    Slurm names a time limit and a lost node, and keeps the time of a preemption.
+    """
+    named = (TIME_LIMIT_REASON, _NODE_REASON)
+    return record.completing and _reason(record) not in named and record.preempted_s is None
+
+
 def _being_ended(evidence: Evidence, record: JobRecord) -> Finding | None:
     """Slurm ends a job whose batch script lives, doesn't queue it again and names no time limit."""
     if record.completing and _reason(record) == _NODE_REASON:

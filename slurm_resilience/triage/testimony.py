@@ -6,13 +6,15 @@ from slurm_resilience.manifest.agent_record import AgentRecord
 from slurm_resilience.slurm.client import PastLife
 from slurm_resilience.triage.evidence import Evidence
 from slurm_resilience.triage.exit_notes import ExitNote
+from slurm_resilience.triage.exit_witness import how_it_ended, killer_of
 
 QUOTED = 3
 """How many of the ranks' words, of the output's lines and of the tasks' ends are worth reading."""
 
 
 def testimony(evidence: Evidence) -> tuple[str, ...]:
-    said = [*_slurm(evidence), *_tasks(evidence.exit_notes), *(_agent(agent) for agent in evidence.agents)]
+    said = [*_slurm(evidence), *map(str, evidence.unhealthy), *_tasks(evidence)]
+    said += [_agent(agent) for agent in evidence.agents]
     missing = evidence.agents_expected - len(evidence.agents)
     if missing > 0:
         where = f": {', '.join(evidence.unheard)}" if evidence.unheard else ""
@@ -45,13 +47,15 @@ def _life(life: PastLife) -> str:
     return f"{life.state.value}{by}" + ("" if life.start_s is not None else ", never started")
 
 
-def _tasks(notes: tuple[ExitNote, ...]) -> list[str]:
-    ended_badly = [note for note in notes if note.status != 0]
-    return [f"task {note.rank} on {note.node} {_how(note)}" for note in ended_badly[:QUOTED]]
+def _tasks(evidence: Evidence) -> list[str]:
+    ended_badly = [note for note in evidence.exit_notes if note.status != 0]
+    return [f"task {note.rank} on {note.node} {_how(note, evidence)}" for note in ended_badly[:QUOTED]]
 
 
-def _how(note: ExitNote) -> str:
-    return f"was ended by {note.signal}" if note.signal is not None else f"left with {note.code}"
+def _how(note: ExitNote, evidence: Evidence) -> str:
+    """Of a command behind a task it is only said how it ended: its node agent may have killed it."""
+    kill = killer_of(note, evidence) if note.signal is not None else None
+    return how_it_ended(note) if kill is None else f"{how_it_ended(note)}, {kill.how}"
 
 
 def _agent(agent: AgentRecord) -> str:

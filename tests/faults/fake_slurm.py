@@ -164,7 +164,11 @@ class FakeSlurm:
         self.signalled.append((job, name, to))
 
     def exclude_nodes(self, job: JobRef, nodes: Collection[str]) -> None:
-        self._pending(job)
+        record = self.jobs.get(job)
+        if record is not None and record.completing and self._queued_again.get(job) == record.restarts:
+            self._answer()  # it waits already, although it is still listed as completing
+        else:
+            self._pending(job)
         if self.node_records and not set(nodes) <= set(self.node_records):
             raise SlurmRejected(f"Invalid node name specified for job {job}")
         self.excluded[job] = self.excluded.get(job, frozenset()) | frozenset(nodes)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from slurm_resilience.command import Completed
 from slurm_resilience.sandbox.cluster import Cluster
@@ -30,9 +31,17 @@ def wait_until(happened: Callable[[], bool], what: str | Callable[[], str], time
         time.sleep(POLL_S)
 
 
+class Commands(Protocol):
+    """All that jobs need of a cluster: to run its client commands."""
+
+    def run(self, *argv: str, timeout_s: float = 30, env: Mapping[str, str] | None = None) -> Completed: ...
+
+
 @dataclass(frozen=True)
-class Jobs:
-    cluster: Cluster
+class JobsOn:
+    """Jobs on any cluster; on the sandbox's, where tests also take daemons away, it is `Jobs`."""
+
+    cluster: Commands
     folder: Path
     """Where outputs go: one folder per test."""
 
@@ -144,10 +153,21 @@ class Jobs:
             self.cluster.run("scancel", *queued)
             self.cluster.run("scancel", "-s", "KILL", "-f", *queued)  # no need to wait for KillWait
         wait_until(
-            lambda: set(self.cluster.status().nodes.values()) == {"idle"},
-            lambda: f"the nodes are {self.cluster.status().nodes}",
+            lambda: set(self.node_states().values()) == {"idle"},
+            lambda: f"the nodes are {self.node_states()}",
             timeout_s,
         )
+
+    def node_states(self) -> dict[str, str]:
+        """What the controller says of each node; empty when it doesn't answer."""
+        answer = self.cluster.run("sinfo", "-h", "-N", "-o", "%N %T")
+        lines = answer.out.splitlines() if answer.code == 0 else []
+        return {name: state for name, _, state in (line.strip().partition(" ") for line in lines)}
+
+
+@dataclass(frozen=True)
+class Jobs(JobsOn):
+    cluster: Cluster
 
 
 def leftovers(marker: str) -> list[Process]:

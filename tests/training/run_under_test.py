@@ -23,6 +23,7 @@ from slurm_resilience.manifest.records import AttemptStarted, CheckpointCommitte
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.runtime_folder import RankPage, StopPageWriter, rank_pages
 from slurm_resilience.signals.stop_request import StopReason, StopRequest
+from tests.unit.training.relay_folder import make_relay_folder
 
 REPOSITORY = Path(__file__).parents[2]
 TRAINING = Path(__file__).with_name("linear_training.py")
@@ -157,6 +158,30 @@ class Run:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         ranks.processes.append(process)
+
+    def start_by_plugin(self, *options: str, tasks: int = 1, **more: str) -> Ranks:
+        """As plain tasks of a step with the plugin's relay, whose part the test plays: signals blocked, pages there."""
+        relay = self.directory.with_name(f"relay-{len(self.attempts)}")
+        make_relay_folder(relay, tasks=tasks)
+        ranks = Ranks([], [], relay, StopPageWriter(relay))
+        ranks.page.open()
+        self.attempts.append(ranks)
+        given = {
+            "SLURM_RESILIENCE_RELAY": str(relay),
+            "SLURM_RESILIENCE_END_FILE": str(relay / "end"),
+            "SLURM_RESILIENCE_RUN": str(self.directory),
+            "SLURM_STEP_NUM_TASKS": str(tasks),
+            "SLURM_STEP_TASKS_PER_NODE": str(tasks),
+            "WORLD_SIZE": str(tasks),  # as such a program gives them to torch
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+            **more,
+        }
+        for task in range(tasks):
+            of_task = {"SLURM_PROCID": str(task), "SLURM_LOCALID": str(task), "RANK": str(task)}
+            command = [sys.executable, str(TRAINING), *options]
+            self.spawn(ranks, command, clean_environment() | given | of_task, block=True)
+        return ranks
 
     def start_bare(self, *options: str) -> Ranks:
         """By torchrun alone."""

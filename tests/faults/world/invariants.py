@@ -33,8 +33,8 @@ from tests.slurm.light_training import value_after
 if TYPE_CHECKING:
     from tests.faults.world.world import World
 
-KNOWN_FOR_S = 40.0
-"""As long as Slurm's word on a job holds good: there is no requeue-if-unchanged, and two answers may take this long."""
+KNOWN_FOR_S = 4.0
+"""As long as Slurm's word on a job holds good: there is no requeue-if-unchanged, and one answer may take this long."""
 
 
 @dataclass
@@ -148,6 +148,7 @@ def _check_it_is_wanted(world: World, life: Life, number: int, before: Attempt) 
     """Nobody has cancelled the run, and it was not stopped, unless a person has started it since. What nobody could
     know is counted."""
     cancel_s, stopped = world.truth.cancel_s, was_stopped(before)
+    wanted_since = any("anyway" in text and "is queued again" in text for text in world.story)
     if stopped:
         world.counts[f"trained after a stop, queued by {life.queued_by}"] += 1
     if life.queued_by == "person":
@@ -157,22 +158,21 @@ def _check_it_is_wanted(world: World, life: Life, number: int, before: Attempt) 
         world.counts["stopped, and started once more by Slurm itself"] += 1
     elif stopped and before.started.job != life.job and not world.schedule.setting.chain:
         world.counts["stopped in one job, and another was queued again before"] += 1  # it was submitted twice
-    elif stopped and life.queued_by == "ours" and not _wanted_since(world):
+    elif stopped and life.queued_by == "ours" and not wanted_since:
         world.violate(f"attempt {number} trains in a job that we queued, although the run was stopped")
     elif cancel_s is None or life.start_s <= cancel_s:
         return
-    elif before.ended_s is not None and before.ended_s < cancel_s:
-        # Between the decision and the end of the job; a successor that can ask Slurm then doesn't begin.
+    elif before.ended_s is not None and before.ended_s < cancel_s and _could_not_be_asked(world, life, before):
         world.counts["cancelled after the decision, and nobody could be asked"] += 1
     elif before.started.job not in world.cluster.jobs and not world.schedule.setting.accounting:
         world.counts["cancelled, and forgotten by Slurm before anybody could ask"] += 1
     else:
-        ago_s = life.start_s - cancel_s
-        world.violate(f"attempt {number} trains, although somebody cancelled the run {ago_s:.0f} s ago")
+        world.violate(f"attempt {number} trains, {life.start_s - cancel_s:.0f} s after somebody cancelled the run")
 
 
-def _wanted_since(world: World) -> bool:
-    return any("anyway" in text and "is queued again" in text for text in world.story)
+def _could_not_be_asked(world: World, life: Life, before: Attempt) -> bool:
+    """Between the decision and the end of the job; a successor that can ask Slurm then doesn't begin."""
+    return (world.cluster.last_silence_s or 0.0) >= life.start_s or before.started.job not in world.cluster.jobs
 
 
 def _newest_step(lines: list[Line]) -> int:

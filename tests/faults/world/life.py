@@ -14,10 +14,11 @@ from slurm_resilience.clock import Clock
 from slurm_resilience.errors import ResilienceError
 from slurm_resilience.launch.plan import Plan, read_plan
 from slurm_resilience.manifest.attempt import release
+from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import RunId
 from slurm_resilience.requeue.decision import Way
-from slurm_resilience.signals.ladder import LAST_WORDS_S, Ladder
+from slurm_resilience.signals.ladder import LAST_WORDS_S
 from slurm_resilience.slurm.facts import job_facts
 from slurm_resilience.supervisor import supervise
 from slurm_resilience.supervisor.deputy import PATIENCE_S
@@ -113,10 +114,10 @@ class WorldSupervisor(Supervisor):
     life: Life
 
     def _prepare(
-        self, number: int, run_id: RunId, granted: Granted, ladder: Ladder, environment: Mapping[str, str]
+        self, number: int, run_id: RunId, granted: Granted, chain: Chain | None, environment: Mapping[str, str]
     ) -> Prepared:
         self.life.attempt = number
-        return super()._prepare(number, run_id, granted, ladder, environment)
+        return super()._prepare(number, run_id, granted, chain, environment)
 
     def _watch(
         self,

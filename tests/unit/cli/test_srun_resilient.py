@@ -17,7 +17,7 @@ from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.manifest.run_directory import RunDirectory
-from slurm_resilience.supervisor.request import Request
+from slurm_resilience.supervisor.request import ContinueBy, Request
 from tests.unit.cli.told_runs import started, tell
 
 ROOT = Path(__file__).parents[3]
@@ -239,3 +239,63 @@ def test_a_folder_that_takes_no_run_is_one_sentence(tmp_path: Path, mode: int) -
     [sentence] = done.stderr.splitlines()
     assert f"{tmp_path}/closed/run" in sentence
     assert "Permission denied" in sentence
+
+
+FROM_THE_ENVIRONMENT = {
+    "SLURM_RESILIENCE_CONTINUE": "chain",
+    "SLURM_RESILIENCE_RUN_DIR": "/theirs",
+    "SLURM_RESILIENCE_STOP_BEFORE_END": "90",
+}
+
+
+def test_the_environment_has_defaults_and_the_command_line_wins(
+    request_for: Callable[..., Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in FROM_THE_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    wanted = request_for("t")
+    assert wanted.continue_by is ContinueBy.CHAIN
+    assert (wanted.run_dir, wanted.asked.stop_before_end_s) == (Path("/theirs"), 90.0)
+    wanted = request_for("--continue=requeue", "--run-dir=/r", "--stop-before-end=0", "t")
+    assert wanted.continue_by is ContinueBy.REQUEUE
+    assert (wanted.run_dir, wanted.asked.stop_before_end_s) == (Path("/r"), 0.0)
+
+
+def test_an_empty_variable_says_nothing(request_for: Callable[..., Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in FROM_THE_ENVIRONMENT:
+        monkeypatch.setenv(name, "")
+    wanted = request_for("t")
+    assert wanted.continue_by is ContinueBy.REQUEUE
+    assert (wanted.run_dir, wanted.asked.stop_before_end_s) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("SLURM_RESILIENCE_CONTINUE", "yes"),
+        ("SLURM_RESILIENCE_CONTINUE", "chain"),  # outside of a batch script
+        ("SLURM_RESILIENCE_RUN_DIR", "a\nb"),
+        ("SLURM_RESILIENCE_STOP_BEFORE_END", "soon"),
+        ("SLURM_RESILIENCE_STOP_BEFORE_END", "-1"),
+        ("SLURM_RESILIENCE_STOP_BEFORE_END", "nan"),
+    ],
+)
+def test_a_variable_that_cannot_be_meant_is_named(
+    main: Main, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, text: str
+) -> None:
+    monkeypatch.setenv(name, text)
+    said = main("true")
+    assert said.code == 78
+    assert name in said.sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_variable_that_nobody_reads_is_not_looked_at(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_RESILIENCE_CONTINUE", "yes")
+    monkeypatch.setenv("SLURM_RESILIENCE_STOP_BEFORE_END", "soon")
+    assert main("--continue=requeue", "--stop-before-end=5", "--run-dir=r", "true").code == 0
+
+
+def test_the_help_names_the_variables(main: Main) -> None:
+    said = main("--help").out
+    assert all(f"${name}" in said for name in FROM_THE_ENVIRONMENT)

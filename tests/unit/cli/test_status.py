@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from slurm_resilience.manifest.records import (
 )
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
+from slurm_resilience.requeue.decision import WITHDRAWN
 from slurm_resilience.requeue.held import Held, Helper, explain_hold
 from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.slurm.client import JobState
@@ -177,6 +179,69 @@ def test_one_attempt_is_shown_in_full(tmp_path: Path) -> None:
     value = json.loads(show(run.path, "--attempt", "2", "--json"))
     assert value["ended"]["signature"] == "ValueError: nan"
     assert "run" not in value
+
+
+def plugin_told(run: RunDirectory, life: str, *tasks: Mapping[str, object]) -> None:
+    """What the plugin would have brought there; its times are those of the clock that told the run."""
+    folder = run.path / "exit-notes" / life
+    folder.mkdir(parents=True)
+    job, restart = life.split("-")
+    plain = {"job": job, "restart": int(restart), "step": 0, "pid": 4711, "status": 0, "time": 1_700_000_400.0}
+    lines = [json.dumps({**plain, "node": f"n{rank}", "rank": rank, **task}) for rank, task in enumerate(tasks)]
+    (folder / "n0.jsonl").write_text("\n".join(lines))
+
+
+def test_of_one_attempt_it_is_shown_how_each_of_its_tasks_ended(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", started(1), ended(1))
+    plugin_told(run, "100-0", {"status": 9}, {"status": 3 << 8, "time": 1_700_000_401.5}, {"restart": 1})
+    (run.path / "exit-notes" / "100-0" / "n7.health.json").write_text(
+        json.dumps({"node": "n7", "mode": "warn", "findings": ["disk: nearly full"]})
+    )
+    text = show(run.path, "--attempt", "1")
+    lines = [line.split() for line in text.splitlines()]
+    assert ["task", "node", "ended", "by", "at"] in lines
+    assert ["0", "n0", "SIGKILL"] in [line[:3] for line in lines]
+    assert ["1", "n1", "exit", "code", "3"] in [line[:5] for line in lines]
+    assert "n2" not in text
+    assert "health  node n7 is doubtful: disk: nearly full" in text
+    value = json.loads(show(run.path, "--attempt", "1", "--json"))
+    assert value["tasks"][0] == {
+        "rank": 0,
+        "node": "n0",
+        "step": 0,
+        "pid": 4711,
+        "code": None,
+        "signal": "SIGKILL",
+        "time_s": 1_700_000_400.0,
+    }
+    assert [task["code"] for task in value["tasks"]] == [None, 3]
+    assert value["health"] == [{"node": "n7", "mode": "warn", "findings": ["disk: nearly full"]}]
+    assert json.loads(show(run.path, "--json"))["attempts"][0]["tasks"] == value["tasks"]
+
+
+def test_of_a_large_step_only_the_tasks_that_did_not_leave_in_order_are_shown(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", started(1), ended(1))
+    plugin_told(run, "100-0", *({"status": 11 if rank == 70 else 0} for rank in range(200)))
+    text = show(run.path, "--attempt", "1")
+    assert "SIGSEGV" in text
+    assert "exit code 0" not in text
+    assert text.endswith("and 199 other tasks: --json has all of them\n")
+
+
+def test_where_there_is_no_plugin_nothing_is_said_of_tasks(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", started(1, job=None), ended(1))
+    assert "task" not in show(run.path, "--attempt", "1")
+    value = json.loads(show(run.path, "--attempt", "1", "--json"))
+    assert (value["tasks"], value["health"]) == ([], [])
+
+
+def test_a_decision_that_a_cancellation_has_overtaken_is_not_said_to_go_on(tmp_path: Path) -> None:
+    why = "job 100 was cancelled; to go on, submit it again"
+    run = tell(tmp_path / "run", started(1), ended(1), DecisionCarriedOut(1, f"{WITHDRAWN}{why}"))
+    text = show(run.path)
+    assert text.endswith(
+        f"next: the run does not go on by itself: {why} (`slurm-resilience resume {run.path} --anyway`)\n"
+    )
 
 
 def test_an_attempt_that_runs_or_never_told_is_shown_as_such(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from slurm_resilience.launch.srun_line import (
     srun_argv,
     srun_environment,
     wait_of_plain_command,
+    without_nodes,
 )
 from slurm_resilience.launch.srun_options import split
 
@@ -61,3 +62,31 @@ def test_a_plain_commands_wait_is_its_own() -> None:
     assert wait_of_plain_command(split("--wait=5 true".split()), {"SLURM_WAIT": "7"}) == 5
     assert wait_of_plain_command(split(["true"]), {"SLURM_WAIT": "7"}) == 7
     assert wait_of_plain_command(split(["true"]), {}) is None
+
+
+def test_the_plugin_is_asked_for_before_the_command() -> None:
+    for kind in CommandKind:
+        argv = srun_argv(split(["true"]), Layout(1, None), kind=kind, command=AGENT, plugin=True)
+        assert argv[-len(AGENT) - 1 :] == ["--resilient", *AGENT]
+
+
+def test_the_plugin_is_told_the_run_and_that_the_step_is_looked_after() -> None:
+    for kind in CommandKind:
+        environment = srun_environment({"HOME": "/h"}, kind, run="/runs/r", attempt=3)
+        told = {"SLURM_RESILIENCE_RUN": "/runs/r", "SLURM_RESILIENCE_ATTEMPT": "3"}
+        assert environment == {"HOME": "/h"} | told
+
+
+@pytest.mark.parametrize(
+    ("words", "nodes", "exclude"),
+    [
+        ("true", (), None),
+        ("-x a true", (), "a"),
+        ("true", ("n2", "n1"), "n1,n2"),
+        ("-x a[1-2] true", ("n1",), "a[1-2],n1"),
+    ],
+)
+def test_nodes_to_avoid_are_added_to_the_users(words: str, nodes: tuple[str, ...], exclude: str | None) -> None:
+    line = without_nodes(split(words.split()), nodes)
+    assert line.value("exclude") == exclude
+    assert len([option for option in line.options if option.name == "exclude"]) == (exclude is not None)

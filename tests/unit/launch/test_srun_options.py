@@ -52,3 +52,13 @@ def test_somebody_elses_options_can_be_told_apart() -> None:
     assert line.value("run-dir") == "R"
     assert line.without(ours).words_without() == ["-N", "2"]
     assert line.command == ("true", "--run-dir")
+
+
+def test_our_plugins_options_take_their_value_as_sruns_do() -> None:
+    line = split("--resilient-run /r --resilient --resilient-signal-lead 60 true".split())
+    assert line.command == ("true",)
+    assert (line.value("resilient-run"), line.value("resilient"), line.value("resilient-signal-lead")) == (
+        "/r",
+        None,
+        "60",
+    )

@@ -56,3 +56,19 @@ def test_a_temporary_folder_of_this_job_stays_behind(folder: str, kept: bool) ->
 def test_devices_that_slurm_chose_stay_behind_and_the_users_own_choice_does_not() -> None:
     assert "CUDA_VISIBLE_DEVICES" in inherited(CUDA_VISIBLE_DEVICES="0")
     assert "CUDA_VISIBLE_DEVICES" not in inherited(CUDA_VISIBLE_DEVICES="0", SLURM_JOB_GPUS="2")
+
+
+@pytest.mark.parametrize("name", ["SLURM_RESILIENCE_RELAY", "SLURM_RESILIENCE_END_FILE"])
+def test_what_was_for_one_step_stays_behind(name: str) -> None:
+    assert name not in inherited(**{name: "/dev/shm/x"})
+
+
+def test_what_an_attempts_own_processes_are_told_stays_behind_where_they_submit() -> None:
+    of_an_attempt = {
+        "SLURM_RESILIENCE_RUN": "/r",
+        "SLURM_RESILIENCE_RUNTIME": "/dev/shm/x",
+        "SLURM_RESILIENCE_END": "9",
+    }
+    kept = inherited(**of_an_attempt, SLURM_RESILIENCE_ATTEMPT="3", SLURM_RESILIENCE_CONTINUE="chain")
+    assert kept == {NAME: "3:7", "SLURM_RESILIENCE_CONTINUE": "chain"}
+    assert inherited(SLURM_RESILIENCE_RUN="/r") == {NAME: "3:7", "SLURM_RESILIENCE_RUN": "/r"}  # a user's own word

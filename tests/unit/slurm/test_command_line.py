@@ -248,3 +248,23 @@ def test_a_controller_that_is_down_does_not_answer_and_asking_never_raises() -> 
         out("Slurmctld(primary) at vm is UP\n"), err("Slurmctld(primary) at vm is DOWN"), CommandMissing("x")
     )
     assert [slurm.answers() for _ in range(3)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("state", "taken"),
+    [
+        ({"StateCompact": "PD", "State": "PENDING"}, True),
+        ({"StateCompact": "CG", "State": "COMPLETING"}, True),  # where it is not queued again, Slurm itself says no
+        ({}, False),
+    ],
+)
+def test_nodes_are_excluded_from_a_job_that_waits_also_while_its_last_life_completes(
+    state: dict[str, str], taken: bool
+) -> None:
+    slurm, runner = client(out(line(JobArrayID=JOB, **state)), out("n7\n"), out(""))
+    if not taken:
+        with pytest.raises(SlurmRejected, match="does not wait"):
+            slurm.exclude_nodes(JOB, ["n1"])
+        return
+    slurm.exclude_nodes(JOB, ["n1"])
+    assert runner.asked[-1] == ["scontrol", "update", f"JobId={JOB}", "ExcNodeList=n1,n7"]

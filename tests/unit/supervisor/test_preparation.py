@@ -27,13 +27,15 @@ from slurm_resilience.supervisor.preparation import (
     make_ladder,
     measured_in,
     prepare,
+    to_avoid,
 )
 from slurm_resilience.supervisor.request import Request
 from slurm_resilience.supervisor.surroundings import Mode, choose_shape
 from tests.faults.fake_slurm import CONFIGURATION, FakeSlurm, running
-from tests.unit.cli.told_runs import saved, started, tell
+from tests.unit.cli.told_runs import ended, saved, started, tell
 from tests.unit.supervisor.requests import request
 
+FOR_THE_PLUGIN = {"SLURM_RESILIENCE_RUN": "/runs/r", "SLURM_RESILIENCE_ATTEMPT": "3"}
 TWO_NODES = {"SLURM_JOB_ID": "7", "ENVIRONMENT": "BATCH", "SLURM_JOB_NUM_NODES": "2", "SLURM_CLUSTER_NAME": "c1"}
 
 
@@ -50,7 +52,15 @@ def ask(
     return ask_what_is_granted(slurm, here, request(words), 1000.0, said.append, environment), said
 
 
-def prepared(wanted: Request, mode: Mode = Mode.BATCH, here: JobFacts | None = None, **environment: str) -> Prepared:
+def prepared(
+    wanted: Request,
+    mode: Mode = Mode.BATCH,
+    here: JobFacts | None = None,
+    *,
+    plugin: bool = False,
+    avoid: tuple[str, ...] = (),
+    **environment: str,
+) -> Prepared:
     here = here if here is not None or mode in (Mode.LOCAL, Mode.LOGIN) else facts()
     granted, _ = ask(FakeSlurm({"7": running(end_s=5000.0)}), here)
     return prepare(
@@ -65,6 +75,8 @@ def prepared(wanted: Request, mode: Mode = Mode.BATCH, here: JobFacts | None = N
         plan_path=Path("/runs/r/attempts/0003/plan.json"),
         environment=environment,
         can_requeue=mode is Mode.BATCH,
+        plugin=plugin,
+        avoid=avoid,
     )
 
 
@@ -249,7 +261,7 @@ def test_torchrun_gets_one_task_a_node_whatever_the_job_was_laid_out_for() -> No
     assert found.argv[0] == "srun"
     assert {"--mem=0", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--kill-on-bad-exit=0"} <= set(found.argv)
     assert found.argv[-4:] == (sys.executable, "-m", "slurm_resilience.agent", "/runs/r/attempts/0003/plan.json")
-    assert found.environment == {"HOME": "/h"}
+    assert found.environment == {"HOME": "/h", **FOR_THE_PLUGIN}
 
 
 @pytest.mark.parametrize(
@@ -271,7 +283,7 @@ def test_as_many_agents_are_expected_as_srun_starts(words: str, more: dict[str, 
 def test_a_plain_command_keeps_the_users_layout() -> None:
     found = prepared(request("-n5 --cpus-per-task=2 ./a.out"), SLURM_NTASKS="5")
     assert found.argv[:4] == ("srun", "-n5", "--cpus-per-task=2", "--kill-on-bad-exit=0")
-    assert found.environment == {"SLURM_NTASKS": "5"}
+    assert found.environment == {"SLURM_NTASKS": "5", **FOR_THE_PLUGIN}
 
 
 def test_without_slurm_the_agent_is_started_itself() -> None:
@@ -279,3 +291,22 @@ def test_without_slurm_the_agent_is_started_itself() -> None:
     assert found.argv[0] == sys.executable
     assert (found.plan.tasks, found.plan.nodes) == (1, 1)
     assert not found.plan.can_requeue
+
+
+@pytest.mark.parametrize("words", ["torchrun t.py", "-n5 ./a.out"])
+def test_where_srun_knows_our_plugin_it_is_asked_for_it(words: str) -> None:
+    assert "--resilient" in prepared(request(words), plugin=True).argv
+    assert "--resilient" not in prepared(request(words)).argv
+
+
+def test_a_srun_that_gets_its_nodes_itself_is_told_which_ones_not_to_take() -> None:
+    found = prepared(request("-x n9 -N2 torchrun t.py"), Mode.LOGIN, avoid=("n3", "n1"))
+    assert "--exclude=n9,n1,n3" in found.argv
+    assert "-x" not in found.argv
+
+
+def test_the_nodes_to_avoid_are_those_of_all_ends_of_the_run(tmp_path: Path) -> None:
+    first, second = (replace(ended(number), exclude=(f"n{number}", "n7")) for number in (1, 2))
+    run = tell(tmp_path / "run", started(1), first, started(2), second, started(3))
+    assert to_avoid(Chain.of(Journal(run).read())) == ("n1", "n7", "n2")
+    assert to_avoid(None) == ()

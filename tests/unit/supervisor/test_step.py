@@ -44,6 +44,7 @@ class Scene:
         self.may_answer.set()
         self.after_preemption_s: float | None = None
         self.environment_of_step: dict[str, str] = {}
+        self.refused: str | None = None
 
     def preempting(self) -> bool:
         self.preempting_asked += 1
@@ -69,6 +70,7 @@ class Scene:
             self.preempting,
             self.beside,
             self.after_preemption_s,
+            lambda: self.refused,
         )
         failed: list[BaseException] = []
 
@@ -340,3 +342,9 @@ def test_what_runs_beside_is_looked_after_until_the_ranks_are_asked_to_stop(scen
         lambda: time.sleep(0.8),
     )
     assert looked == [scene.looked_beside]
+
+
+def test_where_a_node_lets_no_task_start_the_others_are_asked_not_to_wait_for_it(scene: Scene) -> None:
+    scene.refused = "node n2 is unhealthy: gpu-ecc: 3 errors"
+    scene.watch(UNTIL_TOLD, scene.wait_ordered("PEER_FAILED"))
+    assert scene.orders[0]["because"] == scene.refused

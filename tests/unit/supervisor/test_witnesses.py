@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slurm_resilience.manifest.chain import Attempt
-from slurm_resilience.manifest.records import AttemptStarted, CheckpointCommitted, SaveFailed, SaveReason, checkpoint_id
+from slurm_resilience.manifest.chain import Attempt, Chain
+from slurm_resilience.manifest.records import (
+    AttemptStarted,
+    CheckpointCommitted,
+    RunId,
+    SaveFailed,
+    SaveReason,
+    checkpoint_id,
+)
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.supervisor.witnesses import (
     OUTPUT_BYTES,
     OUTPUT_LINES,
     WORDS,
     exception_line,
+    health_of_nodes,
     last_words,
+    refusal,
     saves_refused,
     task_ends,
     telling_lines,
@@ -55,11 +65,18 @@ def run(tmp_path: Path) -> RunDirectory:
     return run
 
 
-def attempt(*, committed: tuple[int, ...] = (), failed: tuple[int, ...] = (), restarts: int | None = None) -> Attempt:
+def attempt(
+    *,
+    committed: tuple[int, ...] = (),
+    failed: tuple[int, ...] = (),
+    restarts: int | None = None,
+    job: str = "7",
+    started_s: float = 0.0,
+) -> Attempt:
     return Attempt(
         1,
-        AttemptStarted(1, "batch", ("train.py",), "n1", "7", restarts),
-        0.0,
+        AttemptStarted(1, "batch", ("train.py",), "n1", job, restarts),
+        started_s,
         checkpoints=tuple(
             CheckpointCommitted(checkpoint_id(step, 1), step, 1, SaveReason.PERIODIC, 1, (), 1.0) for step in committed
         ),
@@ -104,13 +121,54 @@ def test_a_rank_whose_words_cannot_be_read_is_one_witness_less(run: RunDirectory
     assert last_words(run, 2) == ()
 
 
+NOTE = {"job": "7", "restart": 2, "step": 0, "node": "n1", "rank": 0, "pid": 1, "status": 9, "time": 1.0}
+
+
+def write_notes(run: RunDirectory, life: str, *notes: dict[str, object]) -> None:
+    folder = run.path / "exit-notes" / life
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "n1.jsonl").write_text("".join(f"{json.dumps(note)}\n" for note in notes))
+
+
+def chain_of(*attempts: Attempt) -> Chain:
+    return Chain(RunId("r"), "night shift", 0.0, attempts, (), finished=False)
+
+
 def test_exit_notes_are_those_of_this_life_of_the_job(run: RunDirectory) -> None:
-    note = {"job": "7", "restart": 2, "step": 0, "node": "n1", "rank": 0, "pid": 1, "status": 9, "time": 1.0}
-    folder = run.attempt(1) / "exit-notes"
-    folder.mkdir()
-    (folder / "n1.jsonl").write_text(f"{json.dumps(note)}\n{json.dumps({**note, 'restart': 1})}\n")
-    assert len(task_ends(run, attempt(restarts=2), pytest.fail)) == 1
-    assert task_ends(run, attempt(), pytest.fail) == ()
+    write_notes(run, "7-2", NOTE, {**NOTE, "restart": 1})
+    for restarts, notes in ((2, 1), (None, 0)):
+        of = attempt(restarts=restarts)
+        assert len(task_ends(run, chain_of(of), of, pytest.fail)) == notes
+
+
+def test_a_life_of_an_array_element_is_named_by_array_and_element(run: RunDirectory) -> None:
+    write_notes(run, "77_4-0", {**NOTE, "job": "77_4", "restart": 0})
+    of = attempt(job="77_4")
+    assert len(task_ends(run, chain_of(of), of, pytest.fail)) == 1
+
+
+def test_of_two_attempts_in_one_life_each_has_the_tasks_that_ended_in_its_own_time(run: RunDirectory) -> None:
+    before_both = 90.0
+    write_notes(run, "7-0", *({**NOTE, "restart": 0, "time": at_s} for at_s in (before_both, 120.0, 210.0)))
+    first = attempt(started_s=100.0)
+    second = replace(attempt(started_s=200.0), number=2)
+    elsewhere = replace(attempt(started_s=110.0, job="8"), number=3)
+    chain = chain_of(first, second, elsewhere)
+    assert [note.time_s for note in task_ends(run, chain, first, pytest.fail)] == [120.0]
+    assert [note.time_s for note in task_ends(run, chain, second, pytest.fail)] == [210.0]
+
+
+def test_what_ails_a_node_is_told_by_its_note(run: RunDirectory) -> None:
+    folder = run.exit_notes("7", None)
+    assert refusal(run, "7", None) is None
+    folder.mkdir(parents=True)
+    (folder / "n2.health.json").write_text('{"node": "n2", "mode": "warn", "findings": ["disk: full"]}')
+    assert [note.node for note in health_of_nodes(run, attempt(), pytest.fail)] == ["n2"]
+    assert refusal(run, "7", 0) is None
+    (folder / "n3.health.json").write_text('{"node": "n3", "mode": "exclude", "findings": ["gpu-ecc: 3 errors"]}')
+    assert refusal(run, "7", 0) == "node n3 is unhealthy: gpu-ecc: 3 errors"
+    assert refusal(run, "7", 1) is None
+    assert refusal(run, None, None) is None
 
 
 def test_only_the_lines_of_this_attempt_that_say_something_are_kept(tmp_path: Path) -> None:

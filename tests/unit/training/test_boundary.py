@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from slurm_resilience.training.boundary import Boundary
 from slurm_resilience.training.cursor import Cursor
 from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import AloneRank, PeersGone, Ranks
-from slurm_resilience.training.rhythm import SaveRhythm
+from slurm_resilience.training.rhythm import SaveRhythm, TimeLimit
 from slurm_resilience.training.saver import Saver
 from slurm_resilience.training.savers import Savers
 from slurm_resilience.training.stop_source import Stopped
@@ -43,7 +44,15 @@ class Asked:
 
 
 class Bench:
-    def __init__(self, folder: Path, reason: StopReason | None, ranks: Ranks | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        reason: StopReason | None,
+        ranks: Ranks | None = None,
+        *,
+        every_s: float | None = None,
+        limit: Callable[[], TimeLimit | None] | None = None,
+    ) -> None:
         self.journal = Journal(RunDirectory(folder / "run"))
         self.journal.create("test")
         self.journal.append(AttemptStarted(1, "local", (), "host"))
@@ -66,7 +75,8 @@ class Bench:
             savers=Savers(saver, None),
             journal=self.journal,
             attempt=1,
-            rhythm=SaveRhythm(None, None),
+            rhythm=SaveRhythm(every_s, None),
+            limit=limit,
             report=RankReport(None, local_rank=0, clock=self.clock),
             cursor=self.cursor,
             clock=self.clock,
@@ -133,3 +143,16 @@ def test_a_rank_at_another_step_is_an_error_that_names_both(tmp_path: Path) -> N
     bench = Bench(tmp_path, None, ranks)
     with pytest.raises(RanksDisagree, match="completed 3 steps and another 0"):
         bench.boundary.cross(ending=False)
+
+
+def test_a_save_comes_before_the_end_of_the_time_also_where_that_has_moved(tmp_path: Path) -> None:
+    ends = [TimeLimit(100_000.0)]
+    bench = Bench(tmp_path, None, every_s=3600.0, limit=lambda: ends[-1])
+    bench.clock.sleep(1000.0)
+    bench.cursor.step = 5
+    bench.boundary.cross(ending=False)
+    assert bench.saved_steps() == []
+    ends.append(TimeLimit(bench.clock.monotonic_s() + 20.0))
+    bench.clock.sleep(5.0)
+    bench.boundary.cross(ending=False)
+    assert bench.saved_steps() == [5]

@@ -77,3 +77,15 @@ def test_places_and_sizes_that_are_none_are_named(name: str, text: str, says: st
     with pytest.raises(ConfigurationError, match=name) as refused:
         read_environment({name: text})
     assert says in str(refused.value)
+
+
+def test_a_relay_is_for_a_rank_that_nobody_manages() -> None:
+    plugin = {"SLURM_RESILIENCE_RELAY": "/dev/shm/x", "SLURM_RESILIENCE_END_FILE": "/dev/shm/x/end"}
+    bare = read_environment(plugin | {"SLURM_RESILIENCE_RUN": "/runs/r"})
+    assert (bare.relay, bare.end_file, bare.runtime_folder) == (Path("/dev/shm/x"), Path("/dev/shm/x/end"), None)
+    assert (bare.supervised, bare.run_directory) == (False, Path("/runs/r"))
+    managed = {"SLURM_RESILIENCE_RUN": "/runs/r", "SLURM_RESILIENCE_ATTEMPT": "3", "SLURM_RESILIENCE_RUNTIME": "/y"}
+    supervised = read_environment(plugin | managed)
+    assert (supervised.relay, supervised.runtime_folder) == (None, Path("/y"))
+    assert supervised.end_file == Path("/runs/r/attempts/0003/end_of_time.json")
+    assert read_environment({}).end_file is None

@@ -147,3 +147,41 @@ def test_bounds_that_allow_nothing_are_refused_at_once() -> None:
         AutoInterval.after(Experience(0, 0.0, None), nodes=1, least_s=100.0, most_s=10.0)
     with pytest.raises(ValueError, match="impossible"):
         AutoInterval.after(Experience(0, 0.0, None), nodes=1, node_mtbf_s=math.nan)
+
+
+def test_an_end_that_moves_moves_the_last_moment_with_it() -> None:
+    rhythm = SaveRhythm(600.0, None, limit=TimeLimit(end_s=9000.0)).started(1000.0)
+    assert rhythm.due_s == 1600.0
+    nearer = rhythm.bounded(TimeLimit(end_s=1500.0))
+    assert nearer.due_s == 1470.0
+    assert "time limit" in nearer.why
+    assert nearer.bounded(TimeLimit(end_s=9000.0)).due_s == 1600.0  # counted from where the interval began
+    assert nearer.bounded(None).due_s == 1600.0
+
+
+def test_an_end_that_is_read_from_two_clocks_has_not_moved_by_less_than_a_second() -> None:
+    rhythm = SaveRhythm(600.0, None, limit=TimeLimit(end_s=1500.0)).started(1000.0)
+    assert rhythm.bounded(TimeLimit(end_s=1500.4)) is rhythm
+    assert SaveRhythm(600.0, None).bounded(None) == SaveRhythm(600.0, None)
+
+
+def test_more_time_does_not_put_off_the_next_try_of_a_save_that_failed() -> None:
+    failed = SaveRhythm(600.0, None, limit=TimeLimit(end_s=9000.0)).started(1000.0).failed(1000.0)
+    assert failed.due_s == 1000.0 + RETRY_AFTER_S
+    assert failed.bounded(TimeLimit(end_s=99_000.0)).due_s == failed.due_s
+
+
+@law
+@given(
+    st.floats(1.0, 10_000.0),
+    st.floats(0.0, 1e6),
+    st.lists(st.none() | st.floats(0.0, 1e6).map(TimeLimit), min_size=1, max_size=4),
+)
+def test_however_the_end_has_moved_before_what_is_due_follows_from_where_it_is(
+    every_s: float, now_s: float, ends: list[TimeLimit | None]
+) -> None:
+    rhythm = SaveRhythm(every_s, None).started(now_s)
+    for end in ends:
+        rhythm = rhythm.bounded(end)
+    expected = SaveRhythm(every_s, None, limit=rhythm.limit).started(now_s)
+    assert rhythm.due_s == expected.due_s

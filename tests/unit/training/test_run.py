@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,17 @@ from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import SaveReason
 from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.signals.runtime_folder import RankPhase, rank_pages
+from slurm_resilience.signals.stop_request import StopReason, StopRequest
 from slurm_resilience.training import Stopped, open_run
 from slurm_resilience.training.environment import read_environment
+from slurm_resilience.training.pace import PaceSettings
 from slurm_resilience.training.rhythm import SaveRhythm
 from slurm_resilience.training.run import Run
 from slurm_resilience.training.savers import SnapshotSettings
 from slurm_resilience.training.settings import RunSettings
+from tests.unit.training.fakes import FakeClock
+from tests.unit.training.relay_folder import relay_folder
 
 
 class Weight:
@@ -322,3 +329,88 @@ def test_what_changes_behind_the_last_step_is_in_the_final_checkpoint(tmp_path: 
     part = final.parts[0]
     receipt = PartReceipt(part.rank, part.file, part.bytes, part.checksum)
     assert Hdf5Store(tmp_path / "run").read_part(receipt)["notes"] == {"seen": "behind the last step"}
+
+
+def test_where_the_program_names_no_folder_the_plugins_word_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLURM_RESILIENCE_RUN", str(tmp_path / "theirs"))
+    assert open_run().directory == tmp_path / "theirs"
+    assert open_run(run_dir="mine").directory == tmp_path / "mine"
+    monkeypatch.delenv("SLURM_RESILIENCE_RUN")
+    assert open_run().directory.parent == tmp_path / "runs"
+
+
+def test_a_run_with_a_relay_writes_its_page_tells_where_it_is_and_stops_when_the_relay_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_RESILIENCE_RELAY", str(tmp_path / "relay"))
+    with relay_folder(tmp_path / "relay") as page:
+        with pytest.raises(Stopped), open_here(tmp_path) as run:
+            assert (tmp_path / "relay" / "run").read_text() == f"{tmp_path}/run\n"
+            for step in run.steps(10):
+                if step == 3:
+                    page.write(StopRequest(StopReason.TERMINATION, "SIGTERM came", 0.0, time.monotonic() + 60))
+                    left_s = run.seconds_left()
+                    assert left_s is not None
+                    assert 0 < left_s <= 60
+        [told] = rank_pages(tmp_path / "relay")
+    assert (told.phase, told.stopped_after_step, told.saved_step) == (RankPhase.STOPPED, 4, 4)
+    assert [c.committed.step for c in chain_of(tmp_path / "run").checkpoints] == [4]
+
+
+def test_a_rank_that_is_not_the_first_of_its_node_does_not_tell_the_relay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_RESILIENCE_RELAY", str(tmp_path / "relay"))
+    monkeypatch.setenv("SLURM_LOCALID", "1")
+    with relay_folder(tmp_path / "relay", tasks=2):
+        with open_here(tmp_path):
+            pass
+        assert not (tmp_path / "relay" / "run").exists()
+        assert [page.local_rank for page in rank_pages(tmp_path / "relay")] == [1]
+
+
+def test_a_run_whose_relay_is_not_there_trains_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLURM_RESILIENCE_RELAY", str(tmp_path / "relay"))
+    with open_here(tmp_path) as run:
+        list(run.steps(3))
+    assert chain_of(tmp_path / "run").finished
+    assert not (tmp_path / "relay").exists()
+    assert capsys.readouterr().err.count("no relay in") == 1
+
+
+def test_how_long_is_left_is_what_the_file_says_and_else_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_here(tmp_path) as run:
+        assert run.seconds_left() is None
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 1000))
+    with open_here(tmp_path) as run:
+        assert 900 < (run.seconds_left() or 0.0) <= 1001
+    (tmp_path / "end").write_text(json.dumps({"end_s": time.time() + 500}))
+    monkeypatch.setenv("SLURM_RESILIENCE_END_FILE", str(tmp_path / "end"))
+    with open_here(tmp_path) as run:
+        assert 400 < (run.seconds_left() or 0.0) <= 500
+
+
+def test_a_save_comes_before_an_end_that_somebody_has_brought_nearer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_RESILIENCE_END_FILE", str(tmp_path / "end"))
+    clock = FakeClock()
+    (tmp_path / "end").write_text(json.dumps({"end_s": clock.now_s() + 1e6}))
+    settings = RunSettings(SaveRhythm(3600.0, None), pace=PaceSettings(False), snapshots=SnapshotSettings("never"))
+    with Run(tmp_path / "run", read_environment(), settings, clock) as run:
+        for step in run.steps(6):
+            if step == 1:
+                clock.sleep(1000)
+            if step == 2:
+                (tmp_path / "nearer").write_text(json.dumps({"end_s": clock.now_s() + 40}))
+                (tmp_path / "nearer").replace(tmp_path / "end")
+                clock.sleep(12)
+    saved = [(c.committed.step, c.committed.reason) for c in chain_of(tmp_path / "run").checkpoints]
+    assert saved == [(3, SaveReason.PERIODIC), (6, SaveReason.FINAL)]

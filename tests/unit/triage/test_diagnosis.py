@@ -167,6 +167,9 @@ def test_who_agrees_or_only_says_that_it_ended_has_lost_nothing() -> None:
     assert diagnose(told).outranked == ()
 
 
+NOBODY_KNOWS = "and nothing says by whom: not Slurm, no want of memory, no peer that died before"
+
+
 def test_all_witnesses_are_heard() -> None:
     told = evidence(
         agents=FAILED,
@@ -178,7 +181,7 @@ def test_all_witnesses_are_heard() -> None:
     )
     assert diagnose(told).evidence == (
         "Slurm: RUNNING, reason None, 0 restarts",
-        "task 0 on n1 was ended by SIGKILL",
+        f"task 0 on n1 was killed by SIGKILL, {NOBODY_KNOWS}",
         "node agent 0 on n1: failed, command left with 3, the command left with 3",
         "node agent 1 on n2: finished",
         "the step left with 3",
@@ -194,6 +197,7 @@ def test_a_death_that_says_something_about_what_was_loaded_has_a_signature() -> 
     assert diagnose(crash).signature == "crashed: ValueError: bad batch <n> on <host>"
     assert diagnose(replace(crash, rank_errors=())).signature == "crashed: exit 3"
     assert diagnose(replace(crash, rank_errors=(), exit_notes=(note(11),))).signature == "crashed: SIGSEGV"
+    assert diagnose(replace(crash, rank_errors=(), exit_notes=(note(139 << 8),))).signature == "crashed: SIGSEGV"
     assert diagnose(replace(crash, record=replace(RECORD, state=JobState.NODE_FAIL))).signature is None
 
 

@@ -10,6 +10,7 @@ from slurm_resilience.manifest.agent_record import Outcome
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.slurm.client import JobState
 from slurm_resilience.triage.diagnosis import diagnose
+from slurm_resilience.triage.health_notes import HealthNote, Mode
 from tests.unit.triage.ends import FAILED, NOBODY, SILENT, agent, asked, evidence, life, note, record
 
 HUNG = judge(State(kill=Kill.HUNG, lost="rank 3 (process 4711) died"), 2)
@@ -71,6 +72,11 @@ TABLE: list[tuple[dict[str, object], Cause, str]] = [
         {"record": record(restarts=1), "agents": SILENT, "log_lines": ("srun: error: Node failure on n2",)},
         Cause.NODE_FAILURE,
         "Node failure on n2",
+    ),
+    (
+        {"agents": (), "command_code": 1, "health": (HealthNote("n2", Mode.EXCLUDE, ("gpu-ecc: 3 errors",)),)},
+        Cause.NODE_FAILURE,
+        "node n2 is unhealthy: gpu-ecc: 3 errors",
     ),
     ({"record": None, "restarted_by_slurm": True, "agents": SILENT}, Cause.NODE_FAILURE, "a node of it failed"),
     ({"agents": asked("WARNING", "SIGUSR1 came")}, Cause.WARNED, "SIGUSR1 came"),

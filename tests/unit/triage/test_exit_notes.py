@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,20 @@ def test_a_note_says_how_a_task_ended() -> None:
     assert (left.job, left.signal, left.code) == ("7", None, 3)
     ((dumped,), _) = parse(json.dumps({**GOOD, "status": 0x80 | 11}))
     assert dumped.signal == "SIGSEGV"
+
+
+def test_a_code_that_hands_on_a_commands_signal_is_understood() -> None:
+    codes = {3: None, 75: None, 128: None, 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM", 128 + 60: None, 255: None}
+    for code, name in codes.items():
+        note = replace(NOTE, status=code << 8)
+        assert (note.signal, note.code, note.last_signal) == (None, code, name)
+    assert NOTE.last_signal == "SIGKILL"
+
+
+def test_a_note_that_two_nodes_bring_counts_once(tmp_path: Path) -> None:
+    for node in ("n1", "n2"):
+        (tmp_path / f"{node}.jsonl").write_text(json.dumps(GOOD))
+    assert read_exit_notes(tmp_path, 0, pytest.fail) == (NOTE,)
 
 
 @pytest.mark.parametrize(

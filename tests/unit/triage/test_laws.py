@@ -15,6 +15,7 @@ from slurm_resilience.triage.diagnosis import diagnose
 from slurm_resilience.triage.evidence import Evidence
 from slurm_resilience.triage.exit_notes import ExitNote
 from slurm_resilience.triage.finding import Weight
+from slurm_resilience.triage.health_notes import HealthNote, Mode
 from slurm_resilience.triage.slurm_witness import slurms_finding
 from tests.unit.triage.ends import PLAIN, RECORD
 from tests.unit.triage.test_patterns import LINES
@@ -63,6 +64,9 @@ lives: st.SearchStrategy[PastLife] = st.builds(
 notes: st.SearchStrategy[ExitNote] = st.builds(
     ExitNote, st.just("7"), st.just(0), st.just(0), st.just("n1"), st.just(0), st.just(1), st.integers(0, 0xFFFF), times
 )
+healths: st.SearchStrategy[HealthNote] = st.builds(
+    HealthNote, st.sampled_from(["n1", "n2"]), st.sampled_from(Mode), st.just(("disk: full",))
+)
 lines = st.sampled_from([*(line for line, _, _ in LINES), "ValueError: bad", "Killed"])
 evidences: st.SearchStrategy[Evidence] = st.builds(
     replace,
@@ -83,6 +87,7 @@ evidences: st.SearchStrategy[Evidence] = st.builds(
     restarted_by_slurm=st.booleans(),
     lives=st.lists(lives, max_size=3).map(tuple),
     exit_notes=st.lists(notes, max_size=2).map(tuple),
+    health=st.lists(healths, max_size=1).map(tuple),
     log_lines=st.lists(lines, max_size=2).map(tuple),
     saves_failed=st.lists(st.sampled_from(["No space left on device", "no answer"]), max_size=1).map(tuple),
     release=st.none() | st.sampled_from([(22, 5), (24, 11)]),
@@ -129,6 +134,7 @@ def test_slurms_explicit_word_stands_whatever_weaker_witnesses_add(told: Evidenc
         supervisor_signals=(),
         command_code=None,
         exit_notes=(),
+        health=(),
         rank_errors=(),
         log_lines=(),
         saves_failed=(),
