@@ -8,16 +8,19 @@ WORKERS ?= 2
 # Passed on to pytest: make test PYTEST="-k preemption".
 PYTEST  ?=
 
-.PHONY: help venv demo test check format bench clean
+.PHONY: help venv demo test test-docker cluster-up cluster-down check format bench clean
 
 help:
-	@echo 'make demo    train on 2 nodes of a small Slurm, be preempted, go on; installs what is missing'
-	@echo 'make test    every test, those on the real Slurm included; installs what is missing'
-	@echo 'make venv    $(VENV) with everything for development'
-	@echo 'make check   ruff, mypy, import-linter, shellcheck'
-	@echo 'make format  let ruff put the sources in order'
-	@echo 'make bench   the benchmarks; results under benchmarks/results'
-	@echo 'make clean   remove what the above have made in this folder'
+	@echo 'make demo          train on 2 nodes of a small Slurm, be preempted, go on; installs what is missing'
+	@echo 'make test          every test, those on the real Slurm included; installs what is missing'
+	@echo 'make test-docker   the tests of the cluster of containers, and on it; starts it where it is not there'
+	@echo 'make cluster-up    a Slurm of 4 nodes with accounting, in containers: docs/cluster.md'
+	@echo 'make cluster-down  end it, and remove all of it but the image and the shared folder'
+	@echo 'make venv          $(VENV) with everything for development'
+	@echo 'make check         ruff, mypy, import-linter, shellcheck'
+	@echo 'make format        let ruff put the sources in order'
+	@echo 'make bench         the benchmarks; results under benchmarks/results'
+	@echo 'make clean         remove what the above have made in this folder'
 
 venv: $(VENV)/.complete
 
@@ -32,6 +35,20 @@ demo: venv
 test: venv
 	@scripts/install-packages slurm test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --slurm=require $(PYTEST)
+
+# The engine goes on running: scripts/docker-engine stop ends one that was started here, and removes its images.
+test-docker: venv
+	@scripts/install-packages docker
+	scripts/docker-engine start
+	$(BIN)/python -m pytest tests/integration tests/docker --slurm=docker $(PYTEST)
+
+cluster-up:
+	@scripts/install-packages docker
+	scripts/docker-engine start
+	scripts/cluster up
+
+cluster-down:
+	scripts/cluster down
 
 check: venv
 	@scripts/install-packages check
