@@ -33,7 +33,7 @@ demo: venv
 	$(BIN)/slurm-resilience demo
 
 test: venv
-	@scripts/install-packages slurm test
+	@scripts/install-packages slurm test spank
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --slurm=require $(PYTEST)
 
 # The engine goes on running: scripts/docker-engine stop ends one that was started here, and removes its images.

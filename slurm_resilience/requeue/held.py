@@ -59,7 +59,13 @@ _MEANINGS = (
     _Meaning("jobhelduser", "it is held, by its owner or in its owner's name", _RELEASE),
     _Meaning("job requeued in held state", "it was requeued with `scontrol requeuehold`", _RELEASE),  # measured
     _Meaning("job requeued in special exit state|specialexit", "it was requeued as a special exit", _RELEASE),
-    _Meaning("jobheldadmin", "an operator holds it; its owner can't release it", _RELEASE, Helper.OPERATOR),
+    # Slurm's own hold after a failed launch is called that too, once the scheduler has passed by (22.05.8, measured).
+    _Meaning(
+        "jobheldadmin",
+        "an operator holds it, or Slurm itself, which could not start it (a prolog, a node); its owner can't release it",
+        _RELEASE,
+        Helper.OPERATOR,
+    ),
     # From 24.05 on every end within a preemption's grace counts towards this. MaxBatchRequeue: 5, before 23.02 always.
     _Meaning(
         f"{LAUNCH_LIMIT}|jobholdmaxrequeue|maxrequeue",

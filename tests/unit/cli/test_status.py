@@ -307,7 +307,8 @@ def test_what_slurm_says_of_the_queued_job_is_shown_with_what_helps() -> None:
     queued = QueuedJob("100", "PENDING", f"PENDING: {held.sentence}", held)
     said = CliRunner().invoke(click.command()(lambda: print_job(queued))).output
     assert said == (
-        "job 100: PENDING: an operator holds it; its owner can't release it "
+        "job 100: PENDING: an operator holds it, or Slurm itself, which could not start it (a prolog, a node); "
+        "its owner can't release it "
         "(`scontrol release 100`, by an operator of the cluster)\n"
     )
     assert job_as_json(queued)["who"] == "operator"
