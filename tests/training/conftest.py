@@ -29,3 +29,10 @@ def undisturbed_weights(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         return ranks.weights()
     finally:
         ranks.end()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Several processes each: on two busy cores they take minutes."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(300))
