@@ -70,12 +70,31 @@ def _find_models(registered: Mapping[str, Any]) -> dict[str, Any]:
     from torch.nn.parallel import DistributedDataParallel
 
     found = {name: thing for name, thing in registered.items() if isinstance(thing, DistributedDataParallel)}
-    names = {id(thing): name for name, thing in registered.items()}
-    for thing in gc.get_objects():
-        # type() and not isinstance(): the latter asks proxies for their __class__, and runs their code.
-        if issubclass(type(thing), DistributedDataParallel) and id(thing.module) in names:
-            found.setdefault(names[id(thing.module)], thing)
+    for name, thing in registered.items():
+        if name not in found and (around := _parallel_around(thing, DistributedDataParallel)) is not None:
+            found[name] = around
     return found
+
+
+def _parallel_around(module: Any, parallel: type) -> Any:
+    """The DDP module that holds this one; None: there is none.
+
+    From the module outwards: a list of everything there is (`gc.get_objects`) would for a moment hold tensors that
+    another thread is just freeing (torch 2.6 on Python 3.13: "Deallocating Tensor that still has live PyObject
+    references").
+    """
+    for children in gc.get_referrers(module):
+        if type(children) is not dict or children.get("module") is not module:
+            continue
+        for holder in gc.get_referrers(children):
+            # type() and not isinstance(): the latter asks proxies for their __class__, and runs their code.
+            if issubclass(type(holder), parallel):
+                return holder
+            if type(holder) is dict and holder.get("_modules") is children:  # attributes that are a dict of their own
+                for owner in gc.get_referrers(holder):
+                    if issubclass(type(owner), parallel):
+                        return owner
+    return None
 
 
 def _order_of(model: Any) -> list[int] | None:
