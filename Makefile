@@ -40,6 +40,7 @@ test: venv
 test-docker: venv
 	@scripts/install-packages docker
 	scripts/docker-engine start
+	scripts/cluster build
 	$(BIN)/python -m pytest tests/integration tests/docker --slurm=docker $(PYTEST)
 
 cluster-up:
