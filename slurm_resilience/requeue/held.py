@@ -62,7 +62,8 @@ _MEANINGS = (
     # Slurm's own hold after a failed launch is called that too, once the scheduler has passed by (22.05.8, measured).
     _Meaning(
         "jobheldadmin",
-        "an operator holds it, or Slurm itself, which could not start it (a prolog, a node); its owner can't release it",
+        "an operator holds it, or Slurm itself, which could not start it (a prolog, a node); "
+        "its owner can't release it",
         _RELEASE,
         Helper.OPERATOR,
     ),

@@ -15,7 +15,7 @@ from tests.clusters.interpreter import ROOT
 Variant = Literal["usual", "faults", "other-release"]
 KILL_WAIT_S = 10
 """Of the clusters under test."""
-OTHER_RELEASE = "20.11.03"
+OTHER_RELEASE = "20.11"
 _MORE_WORDS: dict[Variant, str] = {"usual": "", "faults": " FAULTS=1", "other-release": ""}
 
 

@@ -1,7 +1,7 @@
 """A task without torch that heeds the relay's page: `spank_rank.py FOLDER [deaf]`.
 
-It writes FOLDER/JOB.RANK.json when it has begun, and again with what it saw when it was asked to stop; then it leaves. A
-child of it, which has handlers for all three signals, notes what it heard. `deaf`: it stays until it is killed.
+It writes FOLDER/JOB.RANK.json when it has begun, and again with what it saw when it was asked to stop; then it leaves.
+A child of it, which has handlers for all three signals, notes what it heard. `deaf`: it stays until it is killed.
 """
 
 from __future__ import annotations

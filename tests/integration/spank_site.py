@@ -41,7 +41,7 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
     except OSError:
         continue
     if f"--runtime={runtime}" in words and f"--node={node}" in words:
-        relays.append(int(pid))
+        relays.append([int(pid), *(word[6:] for word in words if word.startswith("--job="))])
 spooled = {}
 for name in os.listdir(spool) if os.path.isdir(spool) else ():
     try:
@@ -57,7 +57,8 @@ print(json.dumps([relays, [name for name in os.listdir(runtime) if "slurm-resili
 class Seen:
     """What of ours is on a node. The embedded cluster has one place for the runtime folders of all its nodes."""
 
-    relays: tuple[int, ...]
+    relays: dict[int, str]
+    """Pid to the life of the job that it serves."""
     folders: tuple[str, ...]
     spool: dict[str, str]
     """Name to text."""
@@ -93,16 +94,18 @@ class SpankSite:
         answer = self.on_node(node, "python3", "-c", LOOK, self.builds.runtime, spool, node)
         assert answer.code == 0, answer.complaint
         relays, folders, spooled = json.loads(answer.out)
-        return Seen(tuple(relays), tuple(folders), spooled)
+        return Seen(dict(relays), tuple(folders), spooled)
 
-    def wait_gone(self, *nodes: str) -> None:
-        """Until no relay runs on these nodes (on all of them by default), and no runtime folder lies there."""
+    def wait_gone(self, *nodes: str, job: str = "") -> None:
+        """Until no relay of the job (of any job) runs on these nodes (on all), and no runtime folder lies there."""
+
+        def left(node: str) -> list[object]:
+            seen = self.look(node)
+            relays = [life for life in seen.relays.values() if life.startswith(job)]
+            return [*relays, *(name for name in seen.folders if f"-relay-{job}" in name)]
+
         for node in nodes or self.cluster.node_names:
-            wait_until(
-                lambda node=node: (seen := self.look(node)).relays == () and seen.folders == (),  # type: ignore[misc]
-                lambda node=node: f"left on {node}: {self.look(node)}",  # type: ignore[misc]
-                60,
-            )
+            wait_until(lambda node=node: left(node) == [], lambda node=node: f"left on {node}: {left(node)}", 60)  # type: ignore[misc]
 
     def reasons(self) -> str:
         """Which nodes are drained or down, and why; empty: none is."""

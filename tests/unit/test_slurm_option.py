@@ -27,7 +27,11 @@ ALONE_OR_NOT = pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone
 
 FILES = {
     "test_plain.py": "def test_plain(): pass\n",
-    "slurm/test_real.py": "import pytest\ndef test_real(): pass\ndef test_without_cgroups(): pytest.skip('no cgroups')\n",
+    "slurm/test_real.py": """\
+import pytest
+def test_real(): pass
+def test_without_cgroups(): pytest.skip("no cgroups")
+""",
     "docker/test_containers.py": "def test_containers(): pass\n",
     "integration/test_both.py": """\
 import pytest
