@@ -8,12 +8,13 @@ WORKERS ?= 2
 # Passed on to pytest: make test PYTEST="-k preemption".
 PYTEST  ?=
 
-.PHONY: help venv demo test test-docker cluster-up cluster-down check format bench clean
+.PHONY: help venv demo test test-docker test-plugin cluster-up cluster-down check format bench clean
 
 help:
 	@echo 'make demo          train on 2 nodes of a small Slurm, be preempted, go on; installs what is missing'
 	@echo 'make test          every test, those on the real Slurm included; installs what is missing'
 	@echo 'make test-docker   the tests of the cluster of containers, and on it; starts it where it is not there'
+	@echo 'make test-plugin   every test of the plugin on the embedded Slurm; `make test` runs the quick ones'
 	@echo 'make cluster-up    a Slurm of 4 nodes with accounting, in containers: docs/cluster.md'
 	@echo 'make cluster-down  end it, and remove all of it but the image and the shared folder'
 	@echo 'make venv          $(VENV) with everything for development'
@@ -42,6 +43,10 @@ test-docker: venv
 	scripts/docker-engine start
 	scripts/cluster build
 	$(BIN)/python -m pytest tests/integration tests/docker --slurm=docker $(PYTEST)
+
+test-plugin: venv
+	@scripts/install-packages slurm spank
+	$(BIN)/python -m pytest tests/integration --slurm=embedded -k spank $(PYTEST)
 
 cluster-up:
 	@scripts/install-packages docker
