@@ -17,6 +17,7 @@ from slurm_resilience.agent.log import Log
 from slurm_resilience.agent.notice import EndMoved, NewerAttempt, Ordered, Seen, StopFileTouched
 from slurm_resilience.launch.end_of_time import read_end_of_time
 from slurm_resilience.manifest.agent_record import AgentRecord, touch_agent_record, write_agent_record
+from slurm_resilience.manifest.attempt import newer_plan
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.stop_request import StopReason
 
@@ -132,19 +133,14 @@ class Clerk:
             return None
 
     def _look_for_newer(self) -> None:
-        """Opening a folder asks the file server anew; the absence of a file may be remembered for a minute.
-
-        Its plan is written right after an attempt has begun, by whoever owns the run then.
-        """
         try:
-            numbers = [int(path.name) for path in self._run.attempts.iterdir() if path.name.isdigit()]
-            newer = [n for n in numbers if n > self._attempt and self._run.plan(n).exists()]
+            newer = newer_plan(self._run, self._attempt)
         except OSError as error:
             self._complain(f"{self._run.attempts} can't be listed: {error.strerror}")
             return
-        if newer:
+        if newer is not None:
             self._newer_seen = True
-            self._show(NewerAttempt(max(newer)))
+            self._show(NewerAttempt(newer))
 
     def _complain(self, text: str) -> None:
         if text not in self._complaints:

@@ -65,6 +65,16 @@ def begin_attempt(
     raise ManifestUnavailable(f"run {run.path} changed hands {_TRIES} times while this attempt tried to begin")
 
 
+def newer_plan(run: RunDirectory, attempt: int) -> int | None:
+    """The newest attempt after this one that has its plan: whoever belongs to this one is a ghost. Raises OSError.
+
+    Opening a folder asks the file server anew; the absence of a file may be remembered for a minute. A plan is written
+    right after its attempt has begun, by whoever owns the run then.
+    """
+    numbers = [int(path.name) for path in run.attempts.iterdir() if path.name.isdigit()]
+    return max((n for n in numbers if n > attempt and run.plan(n).exists()), default=None)
+
+
 def release(run: RunDirectory, attempt: int, *, journal: Journal | None = None) -> None:
     """Attempt `attempt` owns the run no more. Harmless when it doesn't, and twice."""
     with (journal or Journal(run)).writing():

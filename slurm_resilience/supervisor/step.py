@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -10,8 +11,9 @@ from dataclasses import dataclass, field
 
 from slurm_resilience.clock import Clock
 from slurm_resilience.durable_file import replace_durably
-from slurm_resilience.errors import CommandMissing, SlurmError
+from slurm_resilience.errors import EXIT_OWNED, CommandMissing, SlurmError
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome
+from slurm_resilience.manifest.attempt import newer_plan
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.ladder import LAST_WORDS_S
 from slurm_resilience.signals.stop_request import StopReason
@@ -26,6 +28,10 @@ AGENTS_AFTER_SRUN_S = 15.0
 """How long agents may outlive an srun that was killed from under them before we look no further."""
 WHY_S = 30.0
 """How long the end of a step waits for Slurm's word on why it ended, where nobody is about to kill us."""
+LOOK_FOR_NEWER_S = 5.0
+GHOST_STAYS_S = 30.0
+"""How long srun may stay once the run has gone on elsewhere. The agents end within 15 s, but on a node that is cut off
+nobody can tell srun that its tasks have ended."""
 _BAD = (Outcome.FAILED, Outcome.NOT_STARTED)
 
 
@@ -64,6 +70,7 @@ class StepWatch:
     out to be a preemption (send_user_signal) gets this deadline."""
     refused: Callable[[], str | None] = lambda: None
     """Whether a node lets no task of ours start, and why: the others would wait for it. Must not raise."""
+    ghost_stays_s: float = GHOST_STAYS_S
     _in_grace: bool | None = None
     _asked_why: set[str] = field(default_factory=set)
     _asked_why_s: float = 0.0
@@ -72,6 +79,8 @@ class StepWatch:
     _signals: list[str] = field(default_factory=list)
     _must_leave_s: float | None = None
     _interrupts: int = 0
+    _look_for_newer_s: float = 0.0
+    _ghost_since_s: float | None = None
     _pulse: Pulse = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,8 +114,22 @@ class StepWatch:
             if now_s >= look_s:
                 look_s = now_s + LOOK_AT_RECORDS_S
                 self._look_at_records()
+                if self._is_a_ghost_too_long(now_s):
+                    child.kill()
+                    child.wait()
+                    return self._end(EXIT_OWNED)
             if not self._ordered:
                 self.beside()
+
+    def _is_a_ghost_too_long(self, now_s: float) -> bool:
+        if self._ghost_since_s is None and now_s >= self._look_for_newer_s:
+            self._look_for_newer_s = now_s + LOOK_FOR_NEWER_S
+            with contextlib.suppress(OSError):  # what can't be seen ends nobody
+                newer = newer_plan(self.run, self.attempt)
+                if newer is not None:
+                    self._ghost_since_s = now_s
+                    self.say(f"attempt {newer} of the run has begun: this one is a ghost, and ends")
+        return self._ghost_since_s is not None and now_s - self._ghost_since_s >= self.ghost_stays_s
 
     def _end(self, code: int | None) -> StepEnd:
         if self._why.under_way:  # evidence that Slurm forgets as soon as it has requeued the job

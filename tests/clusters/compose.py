@@ -20,8 +20,10 @@ from slurm_resilience.command import Completed, run
 from slurm_resilience.errors import CommandMissing, CommandTimedOut, ResilienceError
 from tests.clusters.cluster import ClusterName, Impossible, NodeProcess, SmallDisk
 from tests.clusters.engine import Engine, find_engine
+from tests.clusters.guard import start_guard
 from tests.clusters.interpreter import ROOT, TORCH
 from tests.clusters.mounts import as_root_words, mount_small, unmount_words
+from tests.clusters.probe import PROBE
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in typing from Python 3.11 on
@@ -34,47 +36,6 @@ SERVES = frozenset({"idle", "mixed", "allocated"})
 UP_WITHIN_S = 180.0
 RETURNS_WITHIN_S = 120.0
 BUILT_WITHIN_S = 1800.0
-
-PROBE = """
-import os, sys
-marker, number, words, but = sys.argv[1:]
-pids = {}
-for pid in filter(str.isdigit, os.listdir("/proc")):
-    try:
-        status = os.stat(f"/proc/{pid}")
-    except OSError:
-        continue
-    pids.setdefault((status.st_uid, status.st_gid), []).append(pid)
-for user, group in pids:
-    if os.fork():
-        os.wait()
-        continue
-    os.setresgid(group, group, group)
-    os.setresuid(user, user, user)
-    for pid in pids[user, group]:
-        try:
-            environment = open(f"/proc/{pid}/environ", "rb").read().split(b"\\0")
-            command = open(f"/proc/{pid}/cmdline", "rb").read().replace(b"\\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if f"TEST_MARKER={marker}".encode() in environment and words in command and not (but and but in command):
-            if int(number):
-                os.kill(int(pid), int(number))
-            print(pid, command.replace("\\n", " "))
-    break
-"""
-"""Runs on a node: those that carry the mark, signalled on request.
-
-In a container not even root may look at the environment of others: each user's processes are asked as that user.
-"""
-
-GUARD = """
-cat > /dev/null
-"$@" > /dev/null 2>&1
-$UNMOUNT > /dev/null 2>&1
-$REMOVE
-"""
-"""Waits until the tests' process is gone, however it went, and takes everything down."""
 
 
 class ComposeCluster:
@@ -102,7 +63,9 @@ class ComposeCluster:
             mount_small(self._small)  # what is mounted later is not seen in the containers
         except Impossible as error:
             self._no_small_disk = str(error)
-        self._guard = self._start_guard(engine)
+        end = [*self._compose_words(engine), "down", "--volumes", "--remove-orphans", "--timeout=1"]
+        after = [unmount_words(self._small), as_root_words("rm", "-rf", str(folder))]
+        self._guard = start_guard(end, *after, env=self._compose_environment())
         try:
             self._compose("up", "--detach", timeout_s=BUILT_WITHIN_S)
             self._wait(lambda: set(self.node_states().values()) == {"idle"}, "the nodes are not idle", UP_WITHIN_S)
@@ -123,22 +86,6 @@ class ComposeCluster:
         self._guard.stdin.close()
         self._guard.wait(timeout=120)
         self._guard = None
-
-    def _start_guard(self, engine: Engine) -> subprocess.Popen[bytes]:
-        end = [*self._compose_words(engine), "down", "--volumes", "--remove-orphans", "--timeout=1"]
-        environment = {
-            **os.environ,
-            **self._compose_environment(),
-            "UNMOUNT": shlex.join(unmount_words(self._small)),
-            "REMOVE": shlex.join(as_root_words("rm", "-rf", str(self.shared.parent))),
-        }
-        return subprocess.Popen(
-            ["sh", "-c", GUARD, "guard", *end],
-            stdin=subprocess.PIPE,
-            env=environment,
-            cwd="/",
-            start_new_session=True,  # Ctrl-C is meant for the tests
-        )
 
     @functools.cached_property
     def engine(self) -> Engine:

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,11 +141,8 @@ class Running:
         killed = self.cluster.kill(node, self.marker, number, ".py", but="-m slurm_resilience")
         assert killed > 0, self.story()
 
-    def check(self, *causes: Cause, lost_steps: int = 0, unreachable: Collection[str] = ()) -> None:
-        """The run went by way of attempts that ended by `causes` to its end; nothing was lost or done twice.
-
-        Nothing is left over but on nodes that were `unreachable`.
-        """
+    def check(self, *causes: Cause, lost_steps: int = 0) -> None:
+        """The run went by way of attempts that ended by `causes` to its end; nothing was lost or done twice."""
         assert self.chain.finished, self.story()
         assert self.causes == [*causes, Cause.FINISHED], self.story()
         for attempt in self.attempts[:-1]:
@@ -156,7 +153,7 @@ class Running:
             assert attempt.ended.because, self.story()
         self._check_every_attempt_went_on_from_the_newest_checkpoint()
         assert all(checkpoint.state is not CheckpointState.DAMAGED for checkpoint in self.chain.checkpoints)
-        self.check_nothing_left(unreachable)
+        self.check_nothing_left()
 
     def _check_every_attempt_went_on_from_the_newest_checkpoint(self) -> None:
         newest = running = 0
@@ -170,8 +167,8 @@ class Running:
                 case AttemptResumed(step=step, attempt=attempt):
                     assert (attempt, step) == (running, newest), self.story()
 
-    def check_nothing_left(self, but_on: Collection[str] = ()) -> None:
-        for node in set(self.cluster.node_names) - set(but_on):
+    def check_nothing_left(self) -> None:
+        for node in self.cluster.node_names:
             wait_until(
                 lambda node=node: not self.cluster.processes(node, self.marker),  # type: ignore[misc]
                 lambda node=node: f"left over on {node}: {self.cluster.processes(node, self.marker)}",  # type: ignore[misc]

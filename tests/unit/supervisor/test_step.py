@@ -45,6 +45,7 @@ class Scene:
         self.after_preemption_s: float | None = None
         self.environment_of_step: dict[str, str] = {}
         self.refused: str | None = None
+        self.ghost_stays_s = 30.0
 
     def preempting(self) -> bool:
         self.preempting_asked += 1
@@ -71,6 +72,7 @@ class Scene:
             self.beside,
             self.after_preemption_s,
             lambda: self.refused,
+            self.ghost_stays_s,
         )
         failed: list[BaseException] = []
 
@@ -130,6 +132,21 @@ def test_the_steps_own_code_is_the_end_of_it(scene: Scene) -> None:
 def test_a_program_that_is_not_there_is_named(scene: Scene) -> None:
     with pytest.raises(CommandMissing, match="no program 'srun-of-nowhere'"):
         scene.watch(("srun-of-nowhere",))
+
+
+def test_a_step_whose_run_has_gone_on_elsewhere_is_left_though_srun_stays(scene: Scene) -> None:
+    scene.ghost_stays_s = 0.5
+    scene.run.attempt(2).mkdir()
+    scene.run.plan(2).touch()
+    end = scene.watch(("bash", "-c", "trap '' TERM; exec sleep 600"))
+    assert end.code == 79
+    assert scene.said == ["attempt 2 of the run has begun: this one is a ghost, and ends"]
+
+
+def test_an_attempt_that_has_no_plan_yet_makes_no_ghost_of_the_one_before(scene: Scene) -> None:
+    scene.ghost_stays_s = 0.0
+    scene.run.attempt(2).mkdir()
+    assert scene.watch(UNTIL_TOLD, lambda: time.sleep(1.5)).code == 7
 
 
 def test_a_warning_is_handed_on_as_an_order_once(scene: Scene) -> None:
