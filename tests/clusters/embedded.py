@@ -126,7 +126,8 @@ class EmbeddedCluster:
             raise Impossible(f"only root may become {user}")
         if self._interpreter.refused:
             raise Impossible(self._interpreter.refused)
-        home = {"HOME": pwd.getpwnam(user).pw_dir, "USER": user, "LOGNAME": user}
+        # Our own TMPDIR may be closed to others; slurmstepd then says so in every job's output.
+        home = {"HOME": pwd.getpwnam(user).pw_dir, "USER": user, "LOGNAME": user, "TMPDIR": "/tmp"}
         if shutil.which(argv[0], path=self.sandbox.environment()["PATH"]) is None:
             raise CommandMissing(f"there is no program {argv[0]!r} here")
         return self.sandbox.run(*become_words(user), *argv, timeout_s=timeout_s, env={**home, **(env or {})})
