@@ -44,7 +44,11 @@ def test_what_is_asked_of_sbatch_arrives_in_the_script_and_in_every_step(site: S
     where = ["env", "-C", str(jobs.folder), "sbatch", "--parsable", "-N2", "-n2", "-o%A.out"]
     job = jobs.ask(*where, *ASKED, "--resilient-run=a/run", "script").out.strip()
     jobs.wait_state(job, *ENDED, timeout_s=60)
-    assert (jobs.state(job), (jobs.folder / f"{job}.out").read_text()) == ("COMPLETED", "")
+    # A step may find the one before not quite gone; srun says so and waits.
+    said_by_slurm = (jobs.folder / f"{job}.out").read_text().splitlines()
+    waited = ("step creation temporarily disabled", "Step created for job")
+    complaints = [line for line in said_by_slurm if not any(words in line for words in waited)]
+    assert (jobs.state(job), complaints) == ("COMPLETED", [])
 
     run = f"{jobs.folder}/a/run"
     said = {"CONTINUE": "chain", "RUN_DIR": run, "STOP_BEFORE_END": "90"}

@@ -83,12 +83,11 @@ def test_a_limit_that_is_lowered_stops_the_ranks_in_time(foreign: Foreign) -> No
 
 @linuxproc
 def test_each_element_of_an_array_has_its_own_end(foreign: Foreign) -> None:
-    # Slurm starts what has a --time-min with that, where it likes to: the plan holds what it was given.
     words = foreign.words("--plain", "--stop-before-end=20", *foreign.program(LISTENER), run_dir=False)
     script = f"exec {words[0]} {' '.join(words[1:3])} --run-dir={foreign.run.path}/$SLURM_ARRAY_TASK_ID "
     script += " ".join(words[3:])
     job = foreign.jobs.submit(
-        script, env=foreign.environment, marker=foreign.marker, array="0-1", time="10", time_min="1", requeue=True
+        script, env=foreign.environment, marker=foreign.marker, array="0-1", time="1", requeue=True
     )
     runs = [RunDirectory(foreign.run.path / str(task)) for task in (0, 1)]
     wait_until(lambda: all(run.plan(1).exists() for run in runs), "the elements did not start", 60)
