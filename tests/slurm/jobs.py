@@ -37,6 +37,14 @@ class Commands(Protocol):
     def run(self, *argv: str, timeout_s: float = 30, env: Mapping[str, str] | None = None) -> Completed: ...
 
 
+_WAITS = re.compile(r"^srun: .*(?:step creation temporarily disabled|Step created for ).*\n", re.MULTILINE)
+"""A step that finds the one before not quite gone says that it waits; or it doesn't find it."""
+
+
+def without_waiting(output: str) -> str:
+    return _WAITS.sub("", output)
+
+
 @dataclass(frozen=True)
 class JobsOn:
     """Jobs on any cluster; on the sandbox's, where tests also take daemons away, it is `Jobs`."""
@@ -135,7 +143,8 @@ class JobsOn:
 
     def output(self, job: str) -> str:
         """What the job, in all its attempts, has written so far; its default output file only."""
-        return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob(f"*-{job}.out")))
+        paths = sorted(self.folder.glob(f"*-{job}.out"))
+        return without_waiting("".join(path.read_text(errors="replace") for path in paths))
 
     def wait_output(self, job: str, text: str, *, timeout_s: float = 30) -> str:
         """Wait until the job has written `text`; the whole output."""
