@@ -73,6 +73,10 @@ class RunDirectory:
         what is wrong with the node, `end.json` when its time is over. Written on the nodes, as the user."""
         return self.path / "exit-notes" / life_of(job, restart_count)
 
+    def preflight(self, job: str | None, restart_count: int | None) -> Path:
+        """What preflight found out about the nodes of one life of a job, the offsets of their clocks among it: JSON."""
+        return self.path / "preflight" / f"{'local' if job is None else life_of(job, restart_count)}.json"
+
     def rank_error(self, attempt: int, rank: int) -> Path:
         """The exception that ended a rank, as text: written by the training library."""
         return self.attempt(attempt) / f"error-rank-{rank:05d}.txt"

@@ -73,7 +73,7 @@ def test_installing_us_never_drags_in_a_second_torch(wheel: Path) -> None:
         lines = archive.read(metadata).decode().splitlines()
     needs = [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
     always = {re.split(r"[^\w.-]", need)[0].lower() for need in needs if "extra ==" not in need}
-    assert always == {"click", "filelock", "clustershell", "rich"}
+    assert always == {"click", "filelock", "clustershell", "psutil", "rich"}
     assert not always & set(HEAVY)
 
 
