@@ -1,0 +1,1 @@
+"""What connects this node to others."""

@@ -1,0 +1,1 @@
+"""The node itself: memory, processors, limits, power."""

@@ -1,0 +1,1 @@
+"""Where the run is to be."""
