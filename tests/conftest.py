@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,6 +162,12 @@ def cluster_of(item: pytest.Item) -> Where | None:
     assert isinstance(item, pytest.Function)
     chosen = item.callspec.params["cluster_under_test"]
     return "docker" if chosen == "docker" else "embedded"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_test_leaves_its_measurements_at_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Preflight keeps what it has measured of each node for the next time, and so would its tests."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(scope="session")
