@@ -74,8 +74,8 @@ def _said(evidence: Evidence) -> list[_Said]:
     for line in evidence.log_lines:
         pattern = pattern_of(line)
         # Slurm says itself why it ends a job; of everything else nobody knows whether it came before the stop.
-        if pattern is not None and (pattern.source == "slurm" or not evidence.asked_to_stop):
-            fatal = pattern.source in ("slurm", "kernel")
+        if pattern is not None and (pattern.writer == "slurm" or not evidence.asked_to_stop):
+            fatal = pattern.writer in ("slurm", "kernel")
             said.append(_Said(line, pattern.cause, pattern.role, known=True, by_rank=False, fatal=fatal))
     return said
 
