@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,23 +46,24 @@ def seconds(option: str, patterns: Path, folder: Path, processes: int, limit_s: 
     names = sorted(str(path) for path in folder.iterdir())
     shares: list[Sequence[str]] = [names[first::processes] for first in range(processes)]
     environment = {**os.environ, "LC_ALL": "C"}  # bytes, as we: in UTF-8 it takes longer
-    begun_s = time.perf_counter()
-    greps = [
-        subprocess.Popen(
-            ["grep", "-a", "-c", option, "-f", str(patterns), *share],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-        )
-        for share in shares
-    ]
-    try:
-        for grep in greps:
-            grep.wait(max(0.1, begun_s + limit_s - time.perf_counter()))
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        for grep in greps:
-            grep.kill()
-            grep.wait()
-    return time.perf_counter() - begun_s
+    with tempfile.TemporaryFile() as counts:  # into /dev/null grep would stop at the first match
+        begun_s = time.perf_counter()
+        greps = [
+            subprocess.Popen(
+                ["grep", "-a", "-c", option, "-f", str(patterns), *share],
+                stdout=counts,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+            for share in shares
+        ]
+        try:
+            for grep in greps:
+                grep.wait(max(0.1, begun_s + limit_s - time.perf_counter()))
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            for grep in greps:
+                grep.kill()
+                grep.wait()
+        return time.perf_counter() - begun_s

@@ -22,9 +22,12 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "preflight": Command("preflight", "preflight", "Say whether this job's nodes are fit for the training."),
+    "canary": Command("canary", "canary", "Train a few steps, stop and resume, before the long job."),
     "status": Command("status", "status", "Show a run: its attempts, why each ended, its checkpoints."),
     "stop": Command("stop", "stop", "Ask a running run to save and stop, and not to go on."),
     "resume": Command("resume", "resume", "Finish what a dead supervisor left undone."),
+    "triage": Command("triage", "triage", "Say why a training ended, where first, and what to do."),
     "checkpoints": Command("checkpoints", "checkpoints", "List and verify a run's checkpoints."),
     "spank": Command("spank", "spank", "Say whether the SPANK plugin is installed and loaded."),
     "template": Command("template", "template", "Print a batch script to start from."),

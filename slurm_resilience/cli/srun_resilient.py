@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from slurm_resilience import __version__
+from slurm_resilience.cli.srun_request import PREFLIGHT_TIME_LIMIT_S, request_of
 from slurm_resilience.errors import EXIT_CONFIGURATION, ConfigurationError, ResilienceError
 from slurm_resilience.launch.srun_options import split
 from slurm_resilience.requeue.limits import Limits
-
-if TYPE_CHECKING:  # the supervisor is loaded once the command line is known to be right
-    from slurm_resilience.supervisor.request import ContinueBy, Publishing, Request
 
 _LIMITS = Limits()
 _Decorated = Callable[..., Any]
@@ -86,6 +83,29 @@ def _limit(name: str, default: int, of_what: str) -> Callable[[_Decorated], _Dec
 @click.option("--from-scratch", is_flag=True, help="Begin at step 0 although the run has checkpoints.")
 @click.option("--take-over", is_flag=True, help="My word that the run's former owner is gone, where nothing proves it.")
 @click.option(
+    "--preflight",
+    is_flag=True,
+    help="Look at the job's nodes before every attempt (see `slurm-resilience preflight`). "
+    "[default: $SLURM_RESILIENCE_PREFLIGHT]",
+)
+@click.option(
+    "--on-preflight",
+    type=click.Choice(["exclude", "stop", "warn"]),
+    help="What a failed preflight does: go on without the nodes that fail, start nothing, or only say so. "
+    "[default: $SLURM_RESILIENCE_ON_PREFLIGHT, or exclude]",
+)
+@click.option(
+    "--preflight-skip",
+    metavar="CHECKS",
+    help="Preflight's checks to do without, with commas between. [default: $SLURM_RESILIENCE_PREFLIGHT_SKIP]",
+)
+@click.option(
+    "--preflight-time-limit",
+    metavar="S",
+    type=click.FloatRange(5),
+    help=f"How long preflight may take. [default: {PREFLIGHT_TIME_LIMIT_S:g}]",
+)
+@click.option(
     "--publish",
     metavar="URL",
     help="Copy every durable checkpoint there beside the training: s3://bucket/runs/{run}. "
@@ -120,6 +140,7 @@ def command(words: tuple[str, ...], **options: Any) -> None:
         0   the run is finished
         75  interrupted, and it will go on: the job is queued again
         76  interrupted, and it will not go on by itself
+        77  preflight refused: nothing was started, and nothing will be by itself
         78  the command line or the run's configuration is wrong
         79  the run belongs to another live attempt
     """
@@ -136,115 +157,18 @@ WITH_VALUE = frozenset(
 )
 
 
-def _request(words: tuple[str, ...], options: dict[str, Any]) -> Request:
-    from slurm_resilience.launch.training_command import understand
-    from slurm_resilience.signals.ladder import Asked
-    from slurm_resilience.supervisor.request import Dependency, Request
-
-    line = split(words)
-    continue_by, continue_said = _continue_by(options["continue_by"])
-    return Request(
-        srun=line,
-        command=understand(line.command, plain=options["plain"]),
-        words=line.command,
-        run_dir=_run_dir(options["run_dir"]),
-        nproc_per_node=options["nproc_per_node"],
-        local_addr=options["local_addr"],
-        interface=options["interface"],
-        forward_signal=_signal_name(options["forward_signal"]),
-        limits=Limits(
-            attempts_without_progress=options["max_stuck"],
-            crashes=options["max_crashes"],
-            hangs=options["max_hangs"],
-            storage_faults=options["max_storage_faults"],
-            out_of_memory=options["max_out_of_memory"],
-            node_failures=options["max_node_failures"],
-            never_started=options["max_never_started"],
-            quarantines=options["max_quarantines"],
-        ),
-        asked=Asked(
-            stop_before_end_s=_stop_before_end(options["stop_before_end"]), stop_timeout_s=options["stop_timeout"]
-        ),
-        mode=options["mode"],
-        take_over=options["take_over"],
-        dry_run=options["dry_run"],
-        requeue=not options["no_requeue"],
-        publish=_publishing(options["publish"], options["publish_limit"]),
-        continue_by=continue_by,
-        continue_said=continue_said,
-        dependency=Dependency(options["chain_dependency"]),
-    )
-
-
-def _continue_by(said: str | None) -> tuple[ContinueBy, str]:
-    """The command line's word, or the environment's, with how to name it in a sentence. Raises ConfigurationError."""
-    from slurm_resilience.supervisor.request import ContinueBy
-
-    name = "SLURM_RESILIENCE_CONTINUE"
-    text = os.environ.get(name, "") if said is None else said
-    words = [way.value for way in ContinueBy]
-    if text and text not in words:
-        raise ConfigurationError(f"the environment variable {name} is {text!r}: say {' or '.join(words)}")
-    return ContinueBy(text or "requeue"), f"{name if said is None else '--continue'}={text}"
-
-
-def _run_dir(said: str | None) -> Path | None:
-    """Raises ConfigurationError."""
-    name = "SLURM_RESILIENCE_RUN_DIR"
-    text = said or os.environ.get(name, "")
-    if not said and any(ord(character) < ord(" ") for character in text):
-        raise ConfigurationError(f"the environment variable {name} is {text!r}, which is no name of a folder")
-    return Path(text) if text else None
-
-
-def _stop_before_end(said_s: float | None) -> float | None:
-    """Raises ConfigurationError."""
-    name = "SLURM_RESILIENCE_STOP_BEFORE_END"
-    text = os.environ.get(name, "")
-    if said_s is not None or not text:
-        return said_s
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise ConfigurationError(f"the environment variable {name} is {text!r}, which is not a number of seconds")
-    return seconds
-
-
-def _publishing(to: str | None, limit: str | None) -> Publishing | None:
-    """Raises ConfigurationError. Where nothing is to be published, nothing is loaded for it."""
-    if to is None and limit is None and not os.environ.get("SLURM_RESILIENCE_PUBLISH"):
-        return None
-    from slurm_resilience.supervisor.destination import understand_publishing
-
-    return understand_publishing(to, limit, os.environ)
-
-
-def _signal_name(text: str | None) -> str | None:
-    """`USR1`, `SIGUSR1` and `usr1` are the same. Raises ConfigurationError for what is no signal."""
-    import signal
-
-    if text is None:
-        return None
-    name = text.upper().removeprefix("SIG")
-    if f"SIG{name}" not in signal.Signals.__members__ or name in ("KILL", "STOP"):
-        raise ConfigurationError(f"--forward-signal={text}: there is no such signal to forward")
-    return name
-
-
 def _supervise(words: tuple[str, ...], options: dict[str, Any]) -> int:
     from slurm_resilience.clock import SystemClock
     from slurm_resilience.slurm.choice import choose_client
     from slurm_resilience.slurm.facts import job_facts
-    from slurm_resilience.supervisor.supervise import supervisor_for
+    from slurm_resilience.supervisor.choice import supervisor_for
     from slurm_resilience.supervisor.voice import say
 
     environment = dict(os.environ)
     if options["from_scratch"]:
         environment["SLURM_RESILIENCE_FROM_SCRATCH"] = "yes"
     supervisor = supervisor_for(
-        _request(words, options),
+        request_of(words, options),
         # Whoever asks for local mode may stand in a step: an interactive `srun --pty bash`, say.
         job_facts(environment) if options["mode"] != "local" else None,
         choose_client(environment, say=say),

@@ -49,6 +49,7 @@ class Cause(enum.Enum):
     NEVER_STARTED = "never started"  # the job was over before anything of ours ran in it
     DEPENDENCY_NEVER = "dependency never satisfied"
     SUPERVISOR_DIED = "supervisor died"
+    PREFLIGHT = "refused by preflight"  # nothing was started: no other node would have helped
     FENCED = "fenced"
     UNKNOWN = "unknown"
 

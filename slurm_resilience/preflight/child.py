@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
+WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)
+"""Slurm's, for the training: the node's program does without them."""
 _LAST_NOISE_BYTES = 2000
 _LONGEST_LINE_BYTES = 4 << 20
 
@@ -130,6 +132,8 @@ def _be_the_child(work: Work, result: int, noise: int, parent: int) -> NoReturn:
     try:
         os.setpgid(0, 0)
         die_with(parent)
+        for warning in WARNINGS:
+            signal.signal(warning, signal.SIG_DFL)  # what is ignored stays so for the programs that a check runs
         _settle_descriptors(result, noise)
         sys.stdin = open(0, closefd=False)  # noqa: SIM115  # for as long as the process lives
         faulthandler.enable(file=2)

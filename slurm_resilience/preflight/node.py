@@ -19,6 +19,7 @@ from typing import Any
 
 from slurm_resilience.preflight.channel import Collector, lines_of
 from slurm_resilience.preflight.check import Check, Context
+from slurm_resilience.preflight.child import WARNINGS
 from slurm_resilience.preflight.errand import Errand, Part, Task, start_check, start_part
 from slurm_resilience.preflight.introduction import introduction
 from slurm_resilience.preflight.result import broken
@@ -194,6 +195,8 @@ def main(words: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(int(arguments.deadline) + _LAST_CALL_S)  # for a write that nobody takes
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for warning in WARNINGS:
+        signal.signal(warning, signal.SIG_IGN)  # `--signal=USR1@…` comes to every step: it is for the training
     me = seat(arguments, os.environ)
     program = NodeProgram(me, Channel(me.task), time.monotonic() + arguments.deadline, dict(os.environ))
     try:

@@ -69,6 +69,7 @@ def budget_of(cause: Cause) -> Budget | None:
             | Cause.CANCELLED_BY_ADMIN
             | Cause.OPERATOR_STOP
             | Cause.DEPENDENCY_NEVER
+            | Cause.PREFLIGHT
             | Cause.FENCED
         ):
             return None

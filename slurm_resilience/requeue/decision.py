@@ -123,6 +123,8 @@ def decide(
             return _give_up(f"{because}; ask whoever runs the cluster why, then submit it again", queued_by_slurm)
         case Cause.DEPENDENCY_NEVER:
             return Stop(f"{because}; such a job never starts: cancel it, and submit it again without that dependency")
+        case Cause.PREFLIGHT:
+            return _give_up(f"{because}; to go on, mend it and submit the job again", queued_by_slurm)
         case Cause.FENCED:
             return Stop(f"{because}; the newer attempt has the run: there is nothing to do")
         case Cause.REQUEUED_BY_HAND:

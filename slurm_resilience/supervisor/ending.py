@@ -15,6 +15,7 @@ from slurm_resilience.clock import Clock
 from slurm_resilience.errors import ManifestError, ManifestUnsupported, SlurmError
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.preflight_verdict import Then
 from slurm_resilience.manifest.records import AttemptEnded, Cause, DecisionCarriedOut, Record, RunFinished
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.requeue.decision import (
@@ -31,7 +32,7 @@ from slurm_resilience.requeue.decision import (
     Way,
     word_for,
 )
-from slurm_resilience.requeue.judgement import judge
+from slurm_resilience.requeue.judgement import Judgement, judge
 from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.slurm.client import JobRef, JobState, SlurmClient
 from slurm_resilience.supervisor.asking import Asking
@@ -166,7 +167,7 @@ class Ending:
         decision = judgement.decision
         if isinstance(decision, Successor):
             decision = self._unless_cancelled(attempt, decision)
-        avoid = judgement.avoid if isinstance(decision, GOES_ON) else ()
+        avoid = _to_avoid(judgement, evidence) if isinstance(decision, GOES_ON) else ()
         end = _end_record(attempt, evidence, diagnosis, word_for(decision), decision.reason)
         records: list[Record] = [replace(end, exclude=avoid)]
         if judgement.quarantined is not None:
@@ -232,6 +233,13 @@ def _end_record(attempt: Attempt, evidence: Evidence, diagnosis: Diagnosis, deci
         outranked=diagnosis.outranked,
         signature=diagnosis.signature,
     )
+
+
+def _to_avoid(judgement: Judgement, evidence: Evidence) -> tuple[str, ...]:
+    """With the nodes that the step has done without: it had others to choose from, and the next one may not."""
+    verdict = evidence.preflight
+    spared = verdict.unfit if verdict is not None and verdict.then is Then.GO_ON_WITHOUT else ()
+    return tuple(dict.fromkeys([*judgement.avoid, *(each.node for each in spared)]))
 
 
 def _last_step(attempt: Attempt, evidence: Evidence) -> int | None:

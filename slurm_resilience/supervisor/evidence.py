@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slurm_resilience.manifest.chain import Attempt, Chain
+from slurm_resilience.manifest.preflight_verdict import PreflightVerdict, Then, read_verdict
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.supervisor.slurms_word import SlurmsWord
 from slurm_resilience.supervisor.witnesses import (
@@ -17,6 +18,7 @@ from slurm_resilience.supervisor.witnesses import (
     unheard,
 )
 from slurm_resilience.triage.diagnosis import Evidence
+from slurm_resilience.triage.health_notes import HealthNote, Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Seen:
     """Slurm has started the same job anew, by itself."""
     log_lines: tuple[str, ...] = ()
     """Of the job's own output, those that say something of its end."""
+    preflight: PreflightVerdict | None = None
+    """Where it ended the attempt; None: it did not, or the attempt's folder tells."""
 
 
 def gather(
@@ -49,6 +53,7 @@ def gather(
     newest = chain.newest_attempt
     agents = agent_records(run, attempt.number, say)
     raised = last_words(run, attempt.number)
+    preflight = seen.preflight or read_verdict(run, attempt.number)
     return Evidence(
         training_finished=chain.finished,
         agents=tuple(agents),
@@ -69,13 +74,21 @@ def gather(
         rank_errors_s=tuple(words.time_s for words in raised),
         lives=word.lives,
         exit_notes=task_ends(run, chain, attempt, say),
-        health=health_of_nodes(run, attempt, say),
+        health=(*health_of_nodes(run, attempt, say), *_left_out(preflight)),
         log_lines=seen.log_lines,
         saves_failed=saves_refused(attempt),
         release=word.release,
         preempt_mode=word.preempt_mode,
         user_id=_owner_of(run),
+        preflight=preflight,
     )
+
+
+def _left_out(preflight: PreflightVerdict | None) -> tuple[HealthNote, ...]:
+    """The nodes for which preflight has ended the attempt: as good as forbidden by checks of their own."""
+    if preflight is None or preflight.then is not Then.LEAVE_OUT:
+        return ()
+    return tuple(HealthNote(each.node, Mode.EXCLUDE, each.findings) for each in preflight.unfit)
 
 
 def _owner_of(run: RunDirectory) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slurm_resilience.errors import EXIT_FINISHED, EXIT_OWNED, EXIT_WILL_GO_ON, EXIT_WILL_NOT_GO_ON
+from slurm_resilience.errors import EXIT_FINISHED, EXIT_OWNED, EXIT_PREFLIGHT, EXIT_WILL_GO_ON, EXIT_WILL_NOT_GO_ON
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.requeue.decision import AlreadyQueued, Finish, Hold, Requeue, Restart, Stop, Successor, Way
 from slurm_resilience.requeue.history import CRASHES
@@ -31,6 +31,8 @@ class Past:
         """The command's own code where it failed and nobody could have started it again; ours where we decided."""
         if self.conclusion.cause is Cause.FENCED:
             return EXIT_OWNED
+        if self.conclusion.cause is Cause.PREFLIGHT:
+            return EXIT_PREFLIGHT
         own = self.way is Way.NONE and self.conclusion.cause in CRASHES
         if self.code is None or not own or self.code in (EXIT_FINISHED, EXIT_WILL_GO_ON):
             return EXIT_WILL_NOT_GO_ON
@@ -62,7 +64,7 @@ def leave(past: Past, requeue_exit: Sequence[int], say: Callable[[str], None]) -
             return EXIT_WILL_GO_ON
         case Hold(reason):
             say(f"attempt {number} ended and the run will not go on by itself: {reason}; {conclusion.outcome}")
-            return EXIT_WILL_NOT_GO_ON
+            return EXIT_PREFLIGHT if conclusion.cause is Cause.PREFLIGHT else EXIT_WILL_NOT_GO_ON
         case Stop(reason):
             say(f"attempt {number} ended and the run will not go on by itself: {reason}")
             return past.exit_code_of_a_stop

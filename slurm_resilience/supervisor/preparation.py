@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
-from slurm_resilience.errors import SlurmError, SlurmUnavailable
-from slurm_resilience.launch.plan import CommandKind, Plan, StopTimes
+from slurm_resilience.durable_file import make_directory_durably
+from slurm_resilience.errors import ManifestUnavailable, SlurmError, SlurmUnavailable
+from slurm_resilience.launch.plan import CommandKind, Plan, StopTimes, write_plan
 from slurm_resilience.launch.slurm_signal import signal_of_job, signal_of_srun
 from slurm_resilience.launch.srun_line import (
     Layout,
@@ -22,6 +23,7 @@ from slurm_resilience.launch.srun_line import (
     without_nodes,
 )
 from slurm_resilience.manifest.chain import Chain
+from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Identity
 from slurm_resilience.signals.ladder import Ladder, Measured, SlurmTimes, climb, refuse_what_cannot_work
 from slurm_resilience.signals.user_signal import UserSignal
@@ -256,6 +258,18 @@ def prepare(
     line = without_nodes(request.srun, avoid)
     argv = srun_argv(line, layout, kind=kind, command=agent, plugin=plugin)
     return Prepared(plan, tuple(argv), srun_environment(environment, kind, run=str(run), attempt=attempt))
+
+
+def keep_plan(run: RunDirectory, attempt: int, plan: Plan, *, forget_stop: bool) -> None:
+    """Into the attempt's folder, which is made. Raises ManifestUnavailable."""
+    try:
+        make_directory_durably(run.attempt(attempt))
+        write_plan(run.plan(attempt), plan)
+        if forget_stop:  # a person's word to an earlier attempt: starting again by hand, or by Slurm, outranks it
+            run.stop_file.unlink(missing_ok=True)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ManifestUnavailable(f"attempt {attempt} of run {run.path} can't be prepared: {why}") from error
 
 
 def _tasks(request: Request, shape: Shape) -> int:

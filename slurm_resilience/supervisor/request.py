@@ -35,6 +35,24 @@ class Dependency(enum.Enum):
     SINGLETON = "singleton"  # the end of every job of this name and user: for sites that count so
 
 
+class OnPreflight(enum.Enum):
+    """What is done about a failed preflight."""
+
+    EXCLUDE = "exclude"  # go on without a node that fails; start nothing where no other node would help
+    STOP = "stop"  # start nothing
+    WARN = "warn"  # say it, and start
+
+
+@dataclass(frozen=True, slots=True)
+class Preflighting:
+    """A look at the job's nodes before every attempt's step."""
+
+    wish: OnPreflight
+    time_limit_s: float
+    skip: tuple[str, ...] = ()
+    """Checks to do without."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     srun: SrunLine
@@ -58,5 +76,6 @@ class Request:
     continue_by: ContinueBy = ContinueBy.REQUEUE
     dependency: Dependency = Dependency.AFTERANY
     """Of a successor; chain mode alone."""
+    preflight: Preflighting | None = None
     continue_said: str = "--continue=chain"
     """Whose word `continue_by` is, for a sentence about it."""

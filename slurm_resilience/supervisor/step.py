@@ -14,6 +14,7 @@ from slurm_resilience.durable_file import replace_durably
 from slurm_resilience.errors import EXIT_OWNED, CommandMissing, SlurmError
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome
 from slurm_resilience.manifest.attempt import newer_plan
+from slurm_resilience.manifest.preflight_verdict import PreflightVerdict
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.ladder import LAST_WORDS_S
 from slurm_resilience.signals.stop_request import StopReason
@@ -44,6 +45,10 @@ class StepEnd:
     """When Slurm will kill us, on the monotonic clock; None: nobody has said so."""
     in_grace: bool
     """Whether Slurm said, when the ranks were asked to stop, that it is preempting the job."""
+    started: bool = True
+    """False: the attempt was over before its step."""
+    preflight: PreflightVerdict | None = None
+    """Why there was none, where preflight had the last word."""
 
 
 @dataclass

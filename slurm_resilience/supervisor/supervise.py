@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from slurm_resilience.clock import Clock
-from slurm_resilience.durable_file import make_directory_durably
-from slurm_resilience.errors import EXIT_FINISHED, ConfigurationError, ManifestUnavailable
-from slurm_resilience.launch.plan import write_plan
+from slurm_resilience.errors import EXIT_FINISHED, ConfigurationError
 from slurm_resilience.manifest.attempt import begin_attempt, release
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
@@ -26,6 +23,8 @@ from slurm_resilience.slurm.facts import JobFacts
 from slurm_resilience.supervisor.beside import Beside
 from slurm_resilience.supervisor.continuity import Continuity
 from slurm_resilience.supervisor.ending import Seen
+from slurm_resilience.supervisor.inspection import Cleared, Inspection
+from slurm_resilience.supervisor.job_output import remember_output
 from slurm_resilience.supervisor.notices import Notices
 from slurm_resilience.supervisor.output import Output
 from slurm_resilience.supervisor.past import Past, leave
@@ -33,6 +32,7 @@ from slurm_resilience.supervisor.preparation import (
     Granted,
     Prepared,
     ask_what_is_granted,
+    keep_plan,
     make_ladder,
     prepare,
     to_avoid,
@@ -40,15 +40,7 @@ from slurm_resilience.supervisor.preparation import (
 from slurm_resilience.supervisor.request import Request
 from slurm_resilience.supervisor.spank_plugin import has_plugin
 from slurm_resilience.supervisor.step import StepEnd, StepWatch
-from slurm_resilience.supervisor.surroundings import (
-    Mode,
-    Shape,
-    choose_mode,
-    choose_shape,
-    default_run_directory,
-    refuse_chain_elsewhere,
-    refuse_what_cannot_be_requeued,
-)
+from slurm_resilience.supervisor.surroundings import Mode, Shape
 from slurm_resilience.supervisor.voice import say
 from slurm_resilience.supervisor.witnesses import refusal, telling_lines
 
@@ -119,6 +111,7 @@ class Supervisor:
             f"each node agent runs: {prepared.plan.kind.value} {shlex.join(prepared.plan.argv)}",
             *([] if publisher is None else [f"checkpoints are published by: {publisher}"]),
             *self._continuity(journal).description(),
+            *self._inspection().description(number, chain),
             *(f"{rung.name:>28}  {rung.seconds:8.1f} s  {rung.source}" for rung in ladder.rungs),
             *(f"warning: {sentence}" for sentence in ladder.inversions),
         ]
@@ -173,7 +166,8 @@ class Supervisor:
             self.say(f"warning: {sentence}")
         environment = continuity.environment_of_training(chain, granted)
         prepared = self._prepare(number, run_id, granted, chain, environment)
-        self._write_plan(number, prepared, forget_stop=heard is None)
+        keep_plan(self.run, number, prepared.plan, forget_stop=heard is None)
+        remember_output(self.run, number, output)
         since = f"step {chain.next_step}" if chain.ever_had_checkpoint else "the beginning"
         self.say(f"attempt {number} of run {self.run.path} ({self.mode.value}), from {since}")
         beside = Beside(
@@ -183,25 +177,29 @@ class Supervisor:
         if granted.record is not None and granted.record.preempted_s is not None:
             end = StepEnd(None, (), None, in_grace=True)  # a step that starts in the grace is never told of it
         else:
-            end = self._watch(number, prepared, granted, beside.tend, continuity.preempting).watch(notices, heard or ())
+            way_on = partial(continuity.way, may_requeue=may_requeue)
+            end_s, signals, ask = prepared.plan.stop_before_end_s, heard or (), continuity.preempting
+            cleared = self._inspection().inspect(number, chain, granted, end_s, way_on, ask, notices, signals)
+            if isinstance(cleared, Cleared) and cleared.without:
+                prepared = self._prepare(number, run_id, granted, chain, environment, cleared.without)
+            if isinstance(cleared, Cleared):
+                step = self._watch(number, prepared, granted, beside.tend, continuity.preempting)
+                end = step.watch(notices, signals)
+            else:
+                end = cleared
         beside.settle(self._give_up_s(end))
         ends_s = beside.job_ends_s(granted.times.end_s)
         lines = telling_lines(output.path, output.since_byte) if output is not None else ()
-        seen = Seen(end.code, end.signals, False, prepared.plan.tasks, ends_s, end.in_grace, log_lines=lines)
+        tasks = prepared.plan.tasks if end.started else 0
+        seen = Seen(end.code, end.signals, False, tasks, ends_s, end.in_grace, log_lines=lines, preflight=end.preflight)
         conclusion = continuity.ending(may_requeue, self._give_up_s(end)).conclude(number, seen)
         release(self.run, number, journal=journal)
         way = continuity.way(conclusion.cause, may_requeue=may_requeue)
         return Past(number, conclusion, end.code, way, end.must_leave_s, ends_s)
 
-    def _write_plan(self, number: int, prepared: Prepared, *, forget_stop: bool) -> None:
-        try:
-            make_directory_durably(self.run.attempt(number))
-            write_plan(self.run.plan(number), prepared.plan)
-            if forget_stop:  # a person's word to an earlier attempt: starting again by hand, or by Slurm, outranks it
-                self.run.stop_file.unlink(missing_ok=True)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise ManifestUnavailable(f"attempt {number} of run {self.run.path} can't be prepared: {why}") from error
+    def _inspection(self) -> Inspection:
+        request, mode, shape, facts = self.request, self.mode, self.shape, self.facts
+        return Inspection(request, mode, shape, facts, self.clock, self.environment, self.run, self.say)
 
     def _watch(
         self,
@@ -238,7 +236,13 @@ class Supervisor:
         return Continuity(self.run, journal, request, self.mode, facts, slurm, self.clock, self.environment, self.say)
 
     def _prepare(
-        self, number: int, run_id: RunId, granted: Granted, chain: Chain | None, environment: Mapping[str, str]
+        self,
+        number: int,
+        run_id: RunId,
+        granted: Granted,
+        chain: Chain | None,
+        environment: Mapping[str, str],
+        without: tuple[str, ...] = (),
     ) -> Prepared:
         return prepare(
             self.request,
@@ -253,7 +257,7 @@ class Supervisor:
             environment=environment,
             can_requeue=self.mode is Mode.BATCH and self.request.requeue,
             plugin=self.mode is not Mode.LOCAL and has_plugin(self.request.srun, self.environment),
-            avoid=to_avoid(chain) if self.mode is Mode.LOGIN else (),  # of a job of ours, Slurm has been told
+            avoid=to_avoid(chain) if self.mode is Mode.LOGIN else without,  # of a job of ours, Slurm has been told
         )
 
     def _refuse_another_training(self, chain: Chain) -> None:
@@ -265,31 +269,3 @@ class Supervisor:
             f"run {self.run.path} was begun by another command ({shlex.join(newest.started.command)}): "
             "name this one's directory with --run-dir, or give that one to go on with it"
         )
-
-
-def supervisor_for(
-    request: Request,
-    facts: JobFacts | None,
-    slurm: SlurmClient,
-    *,
-    clock: Clock,
-    environment: Mapping[str, str],
-    working_directory: Path,
-) -> Supervisor:
-    """Where we are decides what we may ask. Raises ConfigurationError."""
-    mode = choose_mode(request, facts, srun_found=shutil.which("srun") is not None)
-    refuse_chain_elsewhere(request, mode)
-    refuse_what_cannot_be_requeued(request, mode, scontrol_found=shutil.which("scontrol") is not None)
-    local = mode is Mode.LOCAL
-    shape = choose_shape(request, None if local else facts, mode)  # a mistake in it is told before a run begins
-    folder = request.run_dir or default_run_directory(request, None if local else facts, working_directory)
-    return Supervisor(
-        request,
-        mode,
-        shape,
-        None if local else facts,
-        None if local else slurm,
-        clock,
-        environment,
-        RunDirectory((working_directory / folder).absolute()),
-    )

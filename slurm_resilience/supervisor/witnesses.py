@@ -15,14 +15,14 @@ from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, read_ag
 from slurm_resilience.manifest.chain import Attempt, Chain
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.supervisor.pulse import Beat
+from slurm_resilience.triage.event import Event
 from slurm_resilience.triage.evidence import CLOCKS_AGREE_S
 from slurm_resilience.triage.exit_notes import ExitNote, read_exit_notes
 from slurm_resilience.triage.health_notes import HealthNote, Mode, read_health_notes
-from slurm_resilience.triage.patterns import pattern_of
 
 WORDS = 300
 """Of a rank's last words, and of a line of the output: so many characters are kept."""
-OUTPUT_BYTES = 1 << 20
+OUTPUT_BYTES = 16 << 20
 """Of the end of an attempt's output that is looked through."""
 OUTPUT_LINES = 10
 """Of the first and of the last that are known: the first has the root, and the last Slurm's word."""
@@ -132,20 +132,34 @@ def refusal(run: RunDirectory, job: str | None, restart_count: int | None) -> st
 
 
 def telling_lines(output: Path, since_byte: int) -> tuple[str, ...]:
-    """The lines of an output that some pattern knows, in their order; none where it can't be read.
+    """The lines of an output that some entry knows, in their order; none where it can't be read.
 
-    `since_byte`: its length when the attempt began; what lies before that is of the attempts before.
+    `since_byte`: its length when the attempt began; what lies before that is of the attempts before. Of many lines the
+    first and the last are kept, and what names a cause before what only follows from one.
     """
+    from slurm_resilience.triage.known.entry import Role
+    from slurm_resilience.triage.known.table import TABLE
+    from slurm_resilience.triage.reading.read_logs import read_logs
+
     try:
-        with output.open("rb") as file:
-            end = file.seek(0, 2)
-            begin = max(since_byte if since_byte <= end else 0, end - OUTPUT_BYTES)
-            file.seek(begin)
-            text = file.read(end - begin).decode(errors="replace")
+        end = output.stat().st_size
     except OSError:
         return ()
-    known = list(dict.fromkeys(line.strip()[:WORDS] for line in text.splitlines() if pattern_of(line) is not None))
-    return tuple(known if len(known) <= 2 * OUTPUT_LINES else known[:OUTPUT_LINES] + known[-OUTPUT_LINES:])
+    begin = max(since_byte if since_byte <= end else 0, end - OUTPUT_BYTES)
+    report = read_logs((output,), TABLE, workers=1, since={output: begin})
+    known = [(event.known.role, _as_it_stood(event)) for event in report.events if event.known is not None]
+    roots = tuple(dict.fromkeys(line for role, line in known if role is Role.ROOT))[: 2 * OUTPUT_LINES]
+    others = [line for line in dict.fromkeys(line for _, line in known) if line not in roots]
+    left = max(0, 2 * OUTPUT_LINES - len(roots))
+    if len(others) > left:
+        others = others[: left - left // 2] + others[len(others) - left // 2 :]
+    kept = {*roots, *others}
+    return tuple(line for line in dict.fromkeys(line for _, line in known) if line in kept)
+
+
+def _as_it_stood(event: Event) -> str:
+    rank = event.speaker.rank
+    return (event.text if rank is None else f"[rank{rank}]: {event.text}")[:WORDS]
 
 
 def saves_refused(attempt: Attempt) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ ANNOUNCED = frozenset(
         Cause.LAUNCH_FAILED,
         Cause.NEVER_STARTED,
         Cause.DEPENDENCY_NEVER,
+        Cause.PREFLIGHT,
     }
 )
 """Ends that come with a warning and are saved for, or before there was anything to lose.

@@ -22,6 +22,7 @@ from slurm_resilience.triage.exit_witness import (
 )
 from slurm_resilience.triage.finding import Finding, Source, Weight, rank
 from slurm_resilience.triage.log_witness import log_finding, saves_finding
+from slurm_resilience.triage.preflight_witness import preflight_finding
 from slurm_resilience.triage.signature import signature
 from slurm_resilience.triage.slurm_witness import slurms_finding
 from slurm_resilience.triage.testimony import testimony
@@ -62,6 +63,7 @@ def _findings(evidence: Evidence) -> list[Finding]:
         a_persons_stop(evidence),
         slurms_finding(evidence),
         health_finding(evidence),
+        preflight_finding(evidence),
         notes_finding(evidence),
         agents_finding(evidence),
         step_finding(evidence),

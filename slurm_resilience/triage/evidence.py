@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome
+from slurm_resilience.manifest.preflight_verdict import PreflightVerdict
 from slurm_resilience.slurm.client import JobRecord, PastLife
 from slurm_resilience.triage.exit_notes import ExitNote
 from slurm_resilience.triage.health_notes import HealthNote, Mode
@@ -60,6 +61,8 @@ class Evidence:
     """Of the job's partition or QOS, as Slurm writes it; empty: not known."""
     user_id: int | None = None
     """Whose job it is; None: not known, so nobody is taken for an admin."""
+    preflight: PreflightVerdict | None = None
+    """What the attempt's preflight came to. The nodes that it leaves out are among `health`."""
 
     @property
     def stop_reasons(self) -> frozenset[str]:
@@ -135,4 +138,5 @@ class Evidence:
             or self.rank_errors
             or self.supervisor_signals
             or self.command_code is not None
+            or self.preflight is not None
         )

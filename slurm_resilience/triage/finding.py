@@ -15,6 +15,7 @@ class Source(enum.Enum):
     PERSON = "a person's word"
     SLURM = "Slurm"
     HEALTH = "the node's own checks"
+    PREFLIGHT = "preflight"
     EXIT_NOTES = "the exit notes"
     AGENTS = "the node agents"
     COMMAND = "the step's exit code"

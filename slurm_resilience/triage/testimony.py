@@ -7,13 +7,14 @@ from slurm_resilience.slurm.client import PastLife
 from slurm_resilience.triage.evidence import Evidence
 from slurm_resilience.triage.exit_notes import ExitNote
 from slurm_resilience.triage.exit_witness import how_it_ended, killer_of
+from slurm_resilience.triage.preflight_witness import preflights_words
 
 QUOTED = 3
 """How many of the ranks' words, of the output's lines and of the tasks' ends are worth reading."""
 
 
 def testimony(evidence: Evidence) -> tuple[str, ...]:
-    said = [*_slurm(evidence), *map(str, evidence.unhealthy), *_tasks(evidence)]
+    said = [*_slurm(evidence), *map(str, evidence.unhealthy), *preflights_words(evidence), *_tasks(evidence)]
     said += [_agent(agent) for agent in evidence.agents]
     missing = evidence.agents_expected - len(evidence.agents)
     if missing > 0:

@@ -23,9 +23,10 @@ ELEMENT = {"SLURM_ARRAY_JOB_ID": "90", "SLURM_ARRAY_TASK_ID": "3"}
 def run_with_a_supervisor_that_prints_its_arguments(
     script: Path, folder: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    stand_in = folder / "srun-resilient"
-    stand_in.write_text('#!/bin/sh\necho "pid $$"\nfor word in "$@"; do echo "$word"; done\nexit 75\n')
-    stand_in.chmod(0o755)
+    for name in ("srun-resilient", "slurm-resilience"):
+        stand_in = folder / name
+        stand_in.write_text('#!/bin/sh\necho "pid $$"\nfor word in "$@"; do echo "$word"; done\nexit 75\n')
+        stand_in.chmod(0o755)
     return subprocess.run(
         ["bash", "-c", 'echo "pid $$"; exec bash "$1"', "bash", str(script)],
         env={"PATH": f"{folder}:{os.environ['PATH']}", **environment},
@@ -36,8 +37,8 @@ def run_with_a_supervisor_that_prints_its_arguments(
     )
 
 
-def test_the_four_kinds_of_job_have_a_template() -> None:
-    assert set(templates()) == {"single_node", "multi_node", "preemptible", "array"}
+def test_the_kinds_of_job_have_a_template() -> None:
+    assert set(templates()) == {"single_node", "multi_node", "preemptible", "array", "canary"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -72,6 +73,11 @@ def test_every_element_of_an_array_trains_with_its_own_number(tmp_path: Path) ->
     script = FOLDER / "array.sbatch"
     done = run_with_a_supervisor_that_prints_its_arguments(script, tmp_path, {**FIRST_ATTEMPT, **ELEMENT})
     assert done.stdout.splitlines()[2:] == ["python", "train.py", "--seed", "3"]
+
+
+def test_the_canary_is_given_the_trainings_own_words(tmp_path: Path) -> None:
+    done = run_with_a_supervisor_that_prints_its_arguments(FOLDER / "canary.sbatch", tmp_path, FIRST_ATTEMPT)
+    assert done.stdout.splitlines()[2:] == ["canary", "--run-dir=runs/train", "--", "torchrun", "train.py"]
 
 
 def test_an_array_script_submitted_without_array_ends_before_it_touches_a_run(tmp_path: Path) -> None:
@@ -123,7 +129,8 @@ def test_template_explain_prints_what_the_lines_mean() -> None:
 def test_an_unknown_template_is_one_sentence_with_the_names_there_are() -> None:
     done = CliRunner().invoke(template, ["multinode"])
     assert done.exit_code == 2
-    assert "there is no template 'multinode': there are array, multi_node, preemptible, single_node" in done.output
+    names = "array, canary, multi_node, preemptible, single_node"
+    assert f"there is no template 'multinode': there are {names}" in done.output
 
 
 def test_output_writes_the_script(tmp_path: Path) -> None:

@@ -44,10 +44,10 @@ class KnownFailure:
     title: str
     """What has happened, in a few words: `the kernel killed a process for want of memory`."""
     regex: str
-    """Searched in one line (Python's `re`, on text). Named groups say who and where: rank, local_rank, node (a host name
-    as it stands there), nodes (a host list), pid, path, device, peer, code, signal, seq."""
+    """Searched in one line (Python's `re`, on text). Named groups say who and where: rank, local_rank, node (a host's
+    name as it stands there), nodes (a host list), pid, path, device, peer, code, signal, seq."""
     hints: tuple[str, ...]
-    """Every line that `regex` knows has at least one of these texts, letter for letter: a quick search looks for them."""
+    """Every line that `regex` knows has at least one of these, letter for letter: a quick search looks for them."""
     cause: Cause
     role: Role
     origin: str

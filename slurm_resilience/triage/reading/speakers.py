@@ -93,7 +93,9 @@ _SLURM = re.compile(r"(?:^|[^A-Za-z])(?:slurm|job|jobid)[-_.]?(\d+)(?:_\d+)?(?!\
 _LOCAL_RANK = re.compile(r"local[-_.]?rank[-_.]?(\d{1,5})", re.IGNORECASE)
 _RANK = re.compile(r"(?<![A-Za-z])(?<!local[-_.])(?:global[-_.]?)?rank[-_.]?(\d{1,7})", re.IGNORECASE)
 _TASK = re.compile(r"(?<![A-Za-z])(?:task|proc)[-_.]?(\d{1,7})", re.IGNORECASE)
-_NODE = re.compile(r"(?<![A-Za-z])(?:node|host)[-_.]([A-Za-z][A-Za-z0-9-]*?)(?=[._]|$)", re.IGNORECASE)
+_NODE = re.compile(
+    r"(?:^|(?<=[._]))(?:node|host)[-_.](?!(?:out|err|log|txt)\b)([A-Za-z][A-Za-z0-9-]*?)(?=[._]|$)", re.IGNORECASE
+)
 _TORCHRUN = re.compile(r"attempt_\d+/(\d{1,5})/(?:stdout|stderr)\.log$|attempt_\d+/(\d{1,5})/error\.json$")
 _OUR_ATTEMPT = re.compile(r"(?:^|/)attempts/(\d{4,9})/[^/]+$")
 _LIKE_A_HOST = re.compile(r"(?!(?:rank|task|proc|job|slurm|attempt|step|v)\d)([A-Za-z]{1,30})\d{1,6}")

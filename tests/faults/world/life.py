@@ -114,10 +114,16 @@ class WorldSupervisor(Supervisor):
     life: Life
 
     def _prepare(
-        self, number: int, run_id: RunId, granted: Granted, chain: Chain | None, environment: Mapping[str, str]
+        self,
+        number: int,
+        run_id: RunId,
+        granted: Granted,
+        chain: Chain | None,
+        environment: Mapping[str, str],
+        without: tuple[str, ...] = (),
     ) -> Prepared:
         self.life.attempt = number
-        return super()._prepare(number, run_id, granted, chain, environment)
+        return super()._prepare(number, run_id, granted, chain, environment, without)
 
     def _watch(
         self,

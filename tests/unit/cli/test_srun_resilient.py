@@ -17,7 +17,7 @@ from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.manifest.run_directory import RunDirectory
-from slurm_resilience.supervisor.request import ContinueBy, Request
+from slurm_resilience.supervisor.request import ContinueBy, OnPreflight, Preflighting, Request
 from tests.unit.cli.told_runs import started, tell
 
 ROOT = Path(__file__).parents[3]
@@ -79,7 +79,7 @@ def request_for(main: Main, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
         asked.append(request)
         return Nobody()
 
-    monkeypatch.setattr("slurm_resilience.supervisor.supervise.supervisor_for", supervisor_for)
+    monkeypatch.setattr("slurm_resilience.supervisor.choice.supervisor_for", supervisor_for)
 
     def ask(*words: str) -> Request:
         said = main(*words)
@@ -299,3 +299,60 @@ def test_a_variable_that_nobody_reads_is_not_looked_at(main: Main, monkeypatch: 
 def test_the_help_names_the_variables(main: Main) -> None:
     said = main("--help").out
     assert all(f"${name}" in said for name in FROM_THE_ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "expected"),
+    [
+        ([], {}, None),
+        ([], {"PREFLIGHT": "0"}, None),
+        ([], {"PREFLIGHT": "1"}, Preflighting(OnPreflight.EXCLUDE, 60.0)),
+        ([], {"PREFLIGHT": "yes", "ON_PREFLIGHT": "stop"}, Preflighting(OnPreflight.STOP, 60.0)),
+        (["--preflight"], {}, Preflighting(OnPreflight.EXCLUDE, 60.0)),
+        (["--preflight"], {"PREFLIGHT": "0"}, Preflighting(OnPreflight.EXCLUDE, 60.0)),
+        (
+            ["--preflight", "--on-preflight=warn", "--preflight-time-limit=20", "--preflight-skip=load,storage-speed"],
+            {"ON_PREFLIGHT": "stop", "PREFLIGHT_SKIP": "gpu"},
+            Preflighting(OnPreflight.WARN, 20.0, ("load", "storage-speed")),
+        ),
+        (["--preflight"], {"PREFLIGHT_SKIP": "gpu power"}, Preflighting(OnPreflight.EXCLUDE, 60.0, ("gpu", "power"))),
+    ],
+)
+def test_preflight_is_asked_for_by_an_option_or_by_the_environment(
+    request_for: Callable[..., Request],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    environment: dict[str, str],
+    expected: Preflighting | None,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(f"SLURM_RESILIENCE_{name}", value)
+    assert request_for(*words, "python", "t.py").preflight == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "sentence"),
+    [
+        (["--on-preflight=stop"], {}, "srun-resilient: --on-preflight=stop: there is no --preflight"),
+        (["--preflight-skip=gpu"], {}, "srun-resilient: --preflight-skip=gpu: there is no --preflight"),
+        ([], {"PREFLIGHT": "maybe"}, "the environment variable SLURM_RESILIENCE_PREFLIGHT is 'maybe': say 1 or 0"),
+        (["--preflight"], {"ON_PREFLIGHT": "dance"}, "ON_PREFLIGHT is 'dance': say exclude, stop, warn"),
+        (["--preflight", "--preflight-time-limit=1"], {}, "'--preflight-time-limit'"),
+    ],
+)
+def test_a_preflight_that_cannot_be_understood_is_refused_before_anything_starts(
+    main: Main, monkeypatch: pytest.MonkeyPatch, words: list[str], environment: dict[str, str], sentence: str
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(f"SLURM_RESILIENCE_{name}", value)
+    said = main(*words, "--mode=local", "python", "t.py")
+    assert said.code == 78
+    assert sentence in said.sentence
+
+
+def test_a_dry_run_says_how_preflight_would_be_run(main: Main) -> None:
+    said = main("--dry-run", "--mode=local", "--preflight", "--interface=eth0", "--nproc-per-node=2", "python", "t.py")
+    [line] = [line for line in said.out.splitlines() if line.startswith("before every step")]
+    assert line.startswith("before every step (--on-preflight=exclude): ")
+    assert "preflight --json" in line
+    assert line.endswith("--time-limit=60 --mode=local --interface=eth0 --nproc-per-node=2")

@@ -80,6 +80,7 @@ def decided(cause: Cause, history: History, **changed: object) -> Decision:
         (Cause.CANCELLED_BY_ADMIN, History(), Stop),
         (Cause.OPERATOR_STOP, History(), Stop),
         (Cause.DEPENDENCY_NEVER, History(), Stop),
+        (Cause.PREFLIGHT, History(), Stop),
         (Cause.FENCED, History(), Stop),
         (Cause.REQUEUED_BY_HAND, History(5, 5), AlreadyQueued),
     ],
@@ -100,6 +101,7 @@ def test_a_batch_job_is_queued_again_or_not_by_its_cause(cause: Cause, history: 
         (Cause.CANCELLED, History(), "submit it again"),
         (Cause.CANCELLED_BY_ADMIN, History(), "whoever runs the cluster"),
         (Cause.DEPENDENCY_NEVER, History(), "without that dependency"),
+        (Cause.PREFLIGHT, History(), "mend it and submit the job again"),
         (Cause.FENCED, History(), "the newer attempt has the run"),
     ],
 )

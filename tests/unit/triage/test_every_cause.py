@@ -7,6 +7,7 @@ import pytest
 from slurm_resilience.agent.supervision import Kill, State
 from slurm_resilience.agent.verdict import judge
 from slurm_resilience.manifest.agent_record import Outcome
+from slurm_resilience.manifest.preflight_verdict import PreflightVerdict, Then
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.slurm.client import JobState
 from slurm_resilience.triage.diagnosis import diagnose
@@ -209,6 +210,11 @@ TABLE: list[tuple[dict[str, object], Cause, str]] = [
         {"record": record(state=JobState.FAILED, exit_signal=10, reason="JobLaunchFailure"), **NOBODY},
         Cause.SUPERVISOR_DIED,
         "supervisor was killed",
+    ),
+    (
+        {"preflight": PreflightVerdict(Then.REFUSE, "n1: storage: /scratch/run can't be written"), **NOBODY},
+        Cause.PREFLIGHT,
+        "can't be written",
     ),
     ({"agents": asked("FENCED")}, Cause.FENCED, "newer attempt"),
     ({"agents": (), "record": None}, Cause.UNKNOWN, "no node agent left a record"),
