@@ -19,7 +19,7 @@ import pytest
 
 from slurm_resilience.sandbox.cluster import Cluster
 from tests.faulty_fs.disk import FaultyDisk, why_missing
-from tests.unit.preflight.rounds.network import Network, why_impossible, write_world
+from tests.preflight.network import Network, why_impossible, write_world
 
 REPOSITORY = Path(__file__).parents[2]
 THIS_MACHINE = "load,time-sync,kernel-log,memory,swap,leftovers,power,storage-speed"
