@@ -119,6 +119,7 @@ def _with_ends(suspect: Suspect, ends: Sequence[Suspect]) -> Suspect:
         suspect,
         who=who,
         certain=True,
+        ended=True,
         time_s=first.time_s if suspect.time_s is None else suspect.time_s,
         quotes=(*suspect.quotes, *(quote for end in ends for quote in end.quotes[:1])),
         ranks=suspect.ranks.union(*(end.ranks for end in ends)),

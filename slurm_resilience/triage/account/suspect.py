@@ -58,6 +58,8 @@ class Suspect:
     groups: tuple[tuple[str, str], ...] = ()
     certain: bool = True
     """False: the lines alone don't say that it ended anything."""
+    ended: bool = False
+    """Something else tells that the process which said it has ended."""
     signal: str | None = None
     nameless: bool = False
     """No line of it says whose it is."""

@@ -64,7 +64,7 @@ def _of_explicit(root: Suspect, ranked: Ranked) -> tuple[Sure, str]:
         return Sure.LIKELY, f"{near[0].title} came at the same time, as far as clocks and order tell"
     if root.who.all_ranks:
         return Sure.CERTAIN, "all ranks say the same"
-    if root.certain and root.known is None and not any(one.is_end for one in ranked.suspects):
+    if root.certain and root.known is None and not root.ended:
         return Sure.LIKELY, "nobody is seen to have caught it; how its process ended is not among what was read"
     if root.certain:
         return Sure.CERTAIN, "it names a cause, and nothing that names another came before it"
