@@ -52,7 +52,8 @@ def main(arguments: list[str]) -> int:
     try:
         run.main(arguments)
     except ChildFailedError as failed:
-        sys.stderr.write(f"{failed}\n")
+        # Headed as torchrun heads it: whoever reads logs finds the table by that.
+        sys.stderr.write(f"{ChildFailedError.__module__}.{ChildFailedError.__qualname__}: {failed}\n")
         _, first = failed.get_first_failure()
         code = int(first.exitcode)
         return 128 - code if code < 0 else code or 1

@@ -189,7 +189,7 @@ class Supervisor:
                 end = cleared
         beside.settle(self._give_up_s(end))
         ends_s = beside.job_ends_s(granted.times.end_s)
-        lines = telling_lines(output.path, output.since_byte) if output is not None else ()
+        lines = telling_lines(output.path, output.since_byte, self.say) if output is not None else ()
         tasks = prepared.plan.tasks if end.started else 0
         seen = Seen(end.code, end.signals, False, tasks, ends_s, end.in_grace, log_lines=lines, preflight=end.preflight)
         conclusion = continuity.ending(may_requeue, self._give_up_s(end)).conclude(number, seen)

@@ -131,7 +131,7 @@ def refusal(run: RunDirectory, job: str | None, restart_count: int | None) -> st
     return next((str(note) for note in notes if note.mode is Mode.EXCLUDE), None)
 
 
-def telling_lines(output: Path, since_byte: int) -> tuple[str, ...]:
+def telling_lines(output: Path, since_byte: int, say: Callable[[str], None]) -> tuple[str, ...]:
     """The lines of an output that some entry knows, in their order; none where it can't be read.
 
     `since_byte`: its length when the attempt began; what lies before that is of the attempts before. Of many lines the
@@ -146,7 +146,11 @@ def telling_lines(output: Path, since_byte: int) -> tuple[str, ...]:
     except OSError:
         return ()
     begin = max(since_byte if since_byte <= end else 0, end - OUTPUT_BYTES)
-    report = read_logs((output,), TABLE, workers=1, since={output: begin})
+    try:
+        report = read_logs((output,), TABLE, workers=1, since={output: begin})
+    except Exception as error:  # noqa: BLE001  # one witness less; without an end of the attempt, the run would be lost
+        say(f"the output {output} could not be looked through ({error!r}): triage does without it")
+        return ()
     known = [(event.known.role, _as_it_stood(event)) for event in report.events if event.known is not None]
     roots = tuple(dict.fromkeys(line for role, line in known if role is Role.ROOT))[: 2 * OUTPUT_LINES]
     others = [line for line in dict.fromkeys(line for _, line in known) if line not in roots]

@@ -32,6 +32,11 @@ from slurm_resilience.supervisor.witnesses import (
     telling_lines,
 )
 
+
+def unheard_by_anybody(_: str) -> None:
+    """Hears nothing."""
+
+
 PLAIN = """Traceback (most recent call last):
   File "train.py", line 3, in <module>
     raise ValueError("bad")
@@ -175,16 +180,16 @@ def test_only_the_lines_of_this_attempt_that_say_something_are_kept(tmp_path: Pa
     output = tmp_path / "slurm-7.out"
     before = "srun: error: Node failure on n1\n"
     output.write_text(f"{before}step 3\nOSError: [Errno 28] No space left on device\nstep 4\n")
-    assert telling_lines(output, len(before)) == ("OSError: [Errno 28] No space left on device",)
-    assert len(telling_lines(output, 0)) == 2
-    assert len(telling_lines(output, 10_000)) == 2  # it was cut off and written anew
-    assert telling_lines(tmp_path / "none", 0) == ()
+    assert telling_lines(output, len(before), unheard_by_anybody) == ("OSError: [Errno 28] No space left on device",)
+    assert len(telling_lines(output, 0, unheard_by_anybody)) == 2
+    assert len(telling_lines(output, 10_000, unheard_by_anybody)) == 2  # it was cut off and written anew
+    assert telling_lines(tmp_path / "none", 0, unheard_by_anybody) == ()
 
 
 def test_of_a_flood_the_first_and_the_last_lines_are_kept(tmp_path: Path) -> None:
     output = tmp_path / "slurm-7.out"
     output.write_text("".join(f"srun: error: n{n}: task {n}: Killed\n" for n in range(200)) * 2)
-    lines = telling_lines(output, 0)
+    lines = telling_lines(output, 0, unheard_by_anybody)
     assert len(lines) <= 2 * OUTPUT_LINES
     assert (lines[0], lines[-1]) == ("srun: error: n0: task 0: Killed", "srun: error: n199: task 199: Killed")
 
@@ -194,7 +199,7 @@ def test_a_root_is_kept_among_ever_so_many_lines_of_what_followed(tmp_path: Path
     flood = "".join(f"[rank{n}]: RuntimeError: Connection closed by peer [10.0.0.{n % 250}]:{n}\n" for n in range(500))
     root = "[rank3]: OSError: [Errno 28] No space left on device"
     output.write_text(f"{flood}{root}\n{flood}")
-    lines = telling_lines(output, 0)
+    lines = telling_lines(output, 0, unheard_by_anybody)
     assert root in lines
     assert len(lines) <= 2 * OUTPUT_LINES
 
@@ -204,9 +209,21 @@ def test_no_more_than_the_end_of_a_long_output_is_read(tmp_path: Path) -> None:
     with output.open("wb") as file:
         file.write(b"srun: error: Node failure on n1\n")
         file.truncate(OUTPUT_BYTES + 1000)
-    assert telling_lines(output, 0) == ()
+    assert telling_lines(output, 0, unheard_by_anybody) == ()
 
 
 def test_a_save_that_a_later_one_made_good_is_forgiven() -> None:
     assert saves_refused(attempt(committed=(10, 30), failed=(20, 40))) == ("no space at 40",)
     assert saves_refused(attempt(failed=(20,))) == ("no space at 20",)
+
+
+def test_a_stumble_over_the_output_is_told_and_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(*_: object, **__: object) -> None:
+        raise AttributeError("half a line")
+
+    monkeypatch.setattr("slurm_resilience.triage.reading.read_logs.read_logs", stumble)
+    (tmp_path / "output").write_text("OSError: [Errno 28] No space left on device\n")
+    said: list[str] = []
+    assert telling_lines(tmp_path / "output", 0, said.append) == ()
+    assert len(said) == 1
+    assert "half a line" in said[0]
