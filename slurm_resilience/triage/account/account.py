@@ -95,6 +95,8 @@ class Verdict:
     """False: it was made from what is there now, and nobody wrote down that it is the end."""
     explains: bool = True
     """False: it says that something ended, not why."""
+    implied: bool = False
+    """True: it fits the cause, and another could look the same."""
     decision: str | None = None
     decision_reason: str | None = None
 

@@ -14,6 +14,7 @@ from slurm_resilience.errors import EXIT_WILL_GO_ON
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome
 from slurm_resilience.triage.account.account import Quote, Who
 from slurm_resilience.triage.account.facts import Facts
+from slurm_resilience.triage.account.our_word import killed_tasks, told_tasks
 from slurm_resilience.triage.account.roster import Roster, numbers, speaker_of
 from slurm_resilience.triage.event import Event, Speaker
 from slurm_resilience.triage.exit_notes import ExitNote, signal_name
@@ -35,7 +36,8 @@ _WORDS = {
 
 
 TORCHRUNS_LINE = "elastic.failed"
-_TORCHRUNS_ORDERS = {"elastic.closing": None, "elastic.stuck-worker": "SIGKILL"}
+_STUCK = "elastic.stuck-worker"
+_TORCHRUNS_ORDERS = {"elastic.closing": None, _STUCK: "SIGKILL"}
 """By which line torchrun says that it sends a signal; which one, where the line doesn't say so."""
 
 
@@ -70,6 +72,8 @@ class Death:
     """Of those that its node's agent tells of."""
     ordered: bool = False
     """Its launcher has sent it that signal, after another's end."""
+    forced: bool = False
+    """It had not ended when it was asked to: it hung, or was busy."""
 
     @property
     def manner(self) -> Manner:
@@ -110,7 +114,22 @@ def deaths(events: Sequence[Event], failures: Sequence[RankFailure], facts: Fact
         if agent.stop_reason is not None
     }
     placed = [_placed(one, told, roster) for one in told]
-    return tuple(replace(one, ordered=True) if _ordered(one, orders, stopped_s) else one for one in placed)
+    by_agents = told_tasks(events), killed_tasks(events)
+    return tuple(_as_ordered(one, orders, stopped_s, by_agents) for one in placed)
+
+
+def _as_ordered(
+    one: Death,
+    orders: Mapping[tuple[int | None, str | None], bool],
+    stopped_s: Mapping[str, float],
+    by_agents: tuple[frozenset[int], frozenset[int]],
+) -> Death:
+    told, killed = by_agents
+    forced = one.signal == "SIGKILL" and (orders.get((one.pid, one.signal), False) or one.who.task in killed)
+    after_a_stop = one.signal in ("SIGKILL", "SIGTERM") and one.who.task in told
+    if forced or after_a_stop or _ordered(one, orders, stopped_s):
+        return replace(one, ordered=True, forced=forced)
+    return one
 
 
 def _ordered(one: Death, orders: Collection[tuple[int | None, str | None]], stopped_s: Mapping[str, float]) -> bool:
@@ -143,13 +162,14 @@ def _same_way(one: Death, other: Death) -> bool:
     )
 
 
-def _orders(events: Iterable[Event]) -> frozenset[tuple[int | None, str | None]]:
-    """To which processes torchrun has sent which signals, by its own words."""
-    return frozenset(
-        (event.about.pid, dict(event.groups).get("signal", _TORCHRUNS_ORDERS[event.known.name]))
-        for event in events
-        if event.known is not None and event.known.name in _TORCHRUNS_ORDERS
-    )
+def _orders(events: Iterable[Event]) -> dict[tuple[int | None, str | None], bool]:
+    """To which processes torchrun has sent which signals, by its own words; whether because they had not ended."""
+    orders: dict[tuple[int | None, str | None], bool] = {}
+    for event in events:
+        if event.known is not None and event.known.name in _TORCHRUNS_ORDERS and event.about.pid is not None:
+            key = event.about.pid, dict(event.groups).get("signal", _TORCHRUNS_ORDERS[event.known.name])
+            orders[key] = orders.get(key, False) or event.known.name == _STUCK
+    return orders
 
 
 def _of_failure(failure: RankFailure, roster: Roster) -> Death:

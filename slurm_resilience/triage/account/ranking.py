@@ -44,7 +44,8 @@ def rank_suspects(
     told: frozenset[int] = frozenset(),
 ) -> Ranked:
     """`told`: ranks that somebody ended after another's end: they had no time to say what the others say."""
-    merged = [_shared_by_all(suspect, roster, told) for suspect in _alike(_merged(_one_word(suspects)))]
+    merged = _alike(_lived_on(_merged(_one_word(suspects)), told))
+    merged = [_shared_by_all(suspect, roster, told) for suspect in merged]
     end_s = _end_of_it(merged)
     ordered = sorted(merged, key=lambda one: _key(one, end_s, verdict))
     ordered = _by_time(ordered, end_s, verdict)
@@ -69,13 +70,41 @@ def _merged(suspects: Sequence[Suspect]) -> list[Suspect]:
     others = sorted((one for one in suspects if not one.is_end), key=lambda one: (one.tier, _time(one), _name(one)))
     explained = {at for at, end in enumerate(ends) if any(_explains(one, end) for one in others)}
     merged = [_with_ends(one, [end for end in ends if _explains(one, end)]) for one in others]
-    left = [end for at, end in enumerate(ends) if at not in explained]
+    left = [_aborted(end, merged) for at, end in enumerate(ends) if at not in explained]
     for at, one in enumerate(merged):
         if one.tier is Tier.EXPLICIT and not one.ranks and one.who.task is None:
-            theirs = [end for end in left if end.tier is Tier.LEFT and _one_place(one, end)]
+            theirs = [end for end in left if end.tier is Tier.LEFT and _one_place(one, end) and not _other(one, end)]
             merged[at] = _with_ends(one, theirs)
             left = [end for end in left if end not in theirs]
     return merged + left
+
+
+def _other(suspect: Suspect, end: Suspect) -> bool:
+    """An exception of Python's that ends a process makes it leave with 1: an abort of who didn't say it is no such."""
+    return end.signal == "SIGABRT" and suspect.of_python and not suspect.ranks & end.ranks
+
+
+def _aborted(end: Suspect, others: Sequence[Suspect]) -> Suspect:
+    """An abort that no line explains is as much as a kill: it began something, if nobody who had lost a peer is here
+    without a name."""
+    if end.signal != "SIGABRT" or not end.first:
+        return end
+    if any(one.nameless and not one.of_python and _one_place(one, end) for one in others):
+        return end
+    return replace(end, tier=Tier.KILLED)
+
+
+def _lived_on(suspects: Sequence[Suspect], told: frozenset[int]) -> list[Suspect]:
+    """Exceptions of Python's that were only printed: who aborted is another, and ended before their ranks did."""
+    aborts = [one for one in suspects if one.is_end and one.signal == "SIGABRT" and one.tier is Tier.KILLED]
+
+    def caught(one: Suspect) -> bool:
+        if one.tier is not Tier.EXPLICIT or not one.of_python or one.ended:
+            return False
+        lived = bool(one.ranks) and one.ranks <= told
+        return any(lived or bool(one.nodes & end.nodes) or (not one.ranks and _one_place(one, end)) for end in aborts)
+
+    return [replace(one, caught=True) if caught(one) else one for one in suspects]
 
 
 def _one_place(one: Suspect, end: Suspect) -> bool:
@@ -96,6 +125,8 @@ def _explains(suspect: Suspect, end: Suspect) -> bool:
             return False
         # A rank that had lost a peer leaves with an error, or aborts; nobody kills it for that.
         return end.tier is Tier.LEFT or suspect.tier is Tier.EXPLICIT
+    if _other(suspect, end):
+        return False
     same_task = suspect.who.task is not None and suspect.who.task == end.who.task
     return end.tier is Tier.LEFT and (same_task or bool(suspect.nodes & end.nodes))
 
@@ -215,6 +246,8 @@ def _tier(one: Suspect, end_s: float | None) -> int:
         and one.time_s is not None
         and one.time_s < end_s - LIVED_THROUGH_S
     )
+    if one.caught:
+        return Tier.WAITED
     if one.tier is Tier.TOLD:
         return Tier.LEFT  # which of the two came first, decides
     return Tier.WAITED if lived_through else one.tier

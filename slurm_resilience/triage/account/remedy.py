@@ -28,6 +28,8 @@ def advice_on(
     if root.remedy is not None and not told and root.tier not in (Tier.TOLD, Tier.STEP_ENDED):
         return _of_entry(root.remedy, root, who, facts)
     match root.tier:
+        case Tier.KILLED if root.signal == "SIGABRT":
+            return _LAST_CALL
         case Tier.KILLED:
             command = f"dmesg -T | grep -iE 'killed process|oom'{_there(who)}"
             do = "find out who killed it: look for an out-of-memory kill in the kernel log of that node"
@@ -44,8 +46,7 @@ def advice_on(
             do = f"read the traceback that ends at {place}: it is the program's own"
             return Advice(do, Retry.USELESS if useless else Retry.UNKNOWN)
         case Tier.EXPLICIT:
-            do = "look for the last library call in that process's output"
-            return Advice(do, Retry.UNKNOWN, setting="PYTHONFAULTHANDLER=1")
+            return _LAST_CALL
         case Tier.CANCELLED:
             return _BY_CAUSE.get(root.cause)
         case Tier.WORD:
@@ -93,6 +94,9 @@ def _same(name: str, writer: str) -> bool:
 
 
 _LOOK = Advice("look at the outputs of the ranks that left no word here: who died first wrote there", Retry.UNKNOWN)
+_LAST_CALL = Advice(
+    "look for the last library call in that process's output", Retry.UNKNOWN, setting="PYTHONFAULTHANDLER=1"
+)
 _GOES_ON = Advice("start it again: it goes on from its newest checkpoint", Retry.HELPS)
 _BY_CAUSE: Mapping[Cause, Advice] = {
     Cause.PREEMPTED: Advice("let it be queued again: it goes on from its newest checkpoint", Retry.HELPS),

@@ -11,6 +11,7 @@ from slurm_resilience.triage.account.account import Quote, Who
 from slurm_resilience.triage.account.collectives import Behind, Trouble, ranks_text
 from slurm_resilience.triage.account.death import Death
 from slurm_resilience.triage.account.facts import Facts
+from slurm_resilience.triage.account.our_word import says_of_the_end, told_to_end
 from slurm_resilience.triage.account.roster import Roster
 from slurm_resilience.triage.account.suspect import REPORTERS, Suspect, Tier
 from slurm_resilience.triage.event import Event, Place
@@ -71,7 +72,9 @@ def _by_logs(facts: Facts, events: Sequence[Event]) -> dict[str, tuple[str, floa
     }
 
 
-def waited_for(one: Suspect, suspects: Sequence[Suspect], roster: Roster, facts: Facts) -> Suspect:
+def waited_for(
+    one: Suspect, suspects: Sequence[Suspect], roster: Roster, facts: Facts, ends: Sequence[Death]
+) -> Suspect:
     """A wait in vain, with whom the others waited for: by the dumps, by who is behind, or by who doesn't complain."""
     if one.tier is not Tier.WAITED:
         return one
@@ -84,11 +87,21 @@ def waited_for(one: Suspect, suspects: Sequence[Suspect], roster: Roster, facts:
     if late:
         said = f"{ranks_text(late)} had made fewer steps than the others"
         return replace(one, who=_who(late, roster), why=said)
-    return _who_does_not_complain(one, suspects, roster)
+    return _who_had_to_be_killed(one, ends, roster) or _who_does_not_complain(one, suspects, roster, ends)
 
 
-def _who_does_not_complain(one: Suspect, suspects: Sequence[Suspect], roster: Roster) -> Suspect:
+def _who_had_to_be_killed(one: Suspect, ends: Sequence[Death], roster: Roster) -> Suspect | None:
+    """Who doesn't end when it is told to, and has to be killed, was stopped or stuck; who only waits, ends."""
+    ranks = tuple(sorted({end.who.rank for end in ends if end.forced and end.who.rank is not None}))
+    if len(ranks) != 1:
+        return None
+    said = f"rank {ranks[0]} did not end when it was told to, and had to be killed"
+    return replace(one, who=_who(ranks, roster), why=said)
+
+
+def _who_does_not_complain(one: Suspect, suspects: Sequence[Suspect], roster: Roster, ends: Sequence[Death]) -> Suspect:
     """Who waits says so, in time or when the others give up; who they wait for says nothing, or says it late."""
+    ranks = frozenset(range(max(roster.ranks, default=-1) + 1))  # one that nobody names is there, below one that is
     first_s: dict[int, float] = {}
     waited: set[int] = set()
     complained: set[int] = set()
@@ -102,17 +115,24 @@ def _who_does_not_complain(one: Suspect, suspects: Sequence[Suspect], roster: Ro
         for quote in each.quotes:
             if quote.who.rank is not None and quote.time_s is not None:
                 first_s[quote.who.rank] = min(first_s.get(quote.who.rank, quote.time_s), quote.time_s)
-    most = len(roster.ranks) // 2
-    quiet = tuple(sorted(roster.ranks - complained))
+    most = len(ranks) // 2
+    quiet = tuple(sorted(ranks - complained))
     if quiet and len(quiet) <= most:
-        return replace(one, who=_who(quiet, roster), why=f"only {ranks_text(quiet)} did not complain")
-    others = tuple(sorted(roster.ranks - waited))
+        who = _on_the_node_that_was_killed(_who(quiet, roster), ends, roster)
+        return replace(one, who=who, why=f"only {ranks_text(quiet)} did not complain")
+    others = tuple(sorted(ranks - waited))
     if waited and others and len(others) <= most:
         return replace(one, who=_who(others, roster), why=f"only {ranks_text(others)} did not wait in vain")
     late = sorted(first_s, key=lambda rank: first_s[rank])[-2:]
     if len(late) == 2 and first_s[late[1]] > first_s[late[0]] + CLOCKS_AGREE_S and late[1] not in waited:
         return replace(one, who=_who(late[1:], roster), why=f"rank {late[1]} was the last to notice")
     return replace(one, who=Who())
+
+
+def _on_the_node_that_was_killed(who: Who, ends: Sequence[Death], roster: Roster) -> Who:
+    """A rank that left no line has no node; what its agent killed is where none of the others' ranks are."""
+    nodes = {end.who.node for end in ends if end.forced} - {None} - set(roster.node_of_rank.values())
+    return replace(who, node=next(iter(nodes))) if who.node is None and len(nodes) == 1 else who
 
 
 def of_dumps(behind: Behind, roster: Roster) -> Suspect:
@@ -143,3 +163,30 @@ def _behind_by_steps(facts: Facts) -> tuple[int, ...]:
         return ()
     late = tuple(sorted(rank for rank, step in steps.items() if step == min(steps.values())))
     return late if len(late) <= len(steps) // 2 else ()
+
+
+def silent_supervisor(events: Sequence[Event], somebody_ended: bool) -> list[Suspect]:
+    """Its ranks were told to end by a signal, and who always says why such an end came has said nothing any more."""
+    told = [event for event in events if told_to_end(event)]
+    if not told or not somebody_ended or any(says_of_the_end(event) for event in events):
+        return []
+    if any(_by_slurm(event) for event in events):
+        return []
+    quotes = tuple(Quote(event.place, event.text, Who(), event.time_s) for event in told)
+    times = [event.time_s for event in told if event.time_s is not None]
+    return [
+        Suspect(
+            tier=Tier.TOLD,
+            cause=Cause.SUPERVISOR_DIED,
+            title="the ranks were told to end, and the supervisor left no word of why",
+            who=Who(),
+            time_s=min(times, default=None),
+            quotes=quotes,
+            nameless=True,
+            certain=False,
+        )
+    ]
+
+
+def _by_slurm(event: Event) -> bool:
+    return event.known is not None and event.known.writer == "slurm" and event.known.role is Role.ROOT

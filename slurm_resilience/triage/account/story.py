@@ -10,12 +10,14 @@ from slurm_resilience.triage.account.account import Account, Follow, Other, Quot
 from slurm_resilience.triage.account.collectives import Behind, Trouble
 from slurm_resilience.triage.account.death import Death, Manner, deaths
 from slurm_resilience.triage.account.facts import Facts
+from slurm_resilience.triage.account.naming import unknown_names
+from slurm_resilience.triage.account.our_word import our_verdict
 from slurm_resilience.triage.account.ranking import Ranked, rank_suspects
 from slurm_resilience.triage.account.remedy import advice_on, release_notes
 from slurm_resilience.triage.account.roster import Roster, completed, speaker_of
 from slurm_resilience.triage.account.selection import by_file_names, of_attempt, on_corrected_clocks
-from slurm_resilience.triage.account.silence import of_dumps, silent_nodes, waited_for
-from slurm_resilience.triage.account.suspect import AT_ANY_END, Suspect, Tier, of_deaths, of_events
+from slurm_resilience.triage.account.silence import of_dumps, silent_nodes, silent_supervisor, waited_for
+from slurm_resilience.triage.account.suspect import AT_ANY_END, WORDS, Suspect, Tier, of_deaths, of_events
 from slurm_resilience.triage.account.trust import how_sure, why_not
 from slurm_resilience.triage.account.wording import sentence_of, title_of
 from slurm_resilience.triage.event import Event, Place
@@ -23,8 +25,6 @@ from slurm_resilience.triage.known.entry import Role
 from slurm_resilience.triage.reading.log_report import RankFailure
 
 MOST_QUOTES = 5
-_RETOLD = "srun-resilient: "
-"""So srun-resilient begins what it says of an end in words that others have said before."""
 IN_ORDER = frozenset(
     {
         Cause.FINISHED,
@@ -52,11 +52,12 @@ def tell(
 ) -> Account:
     """`not_before_s`: for lines without a time, the last one that stood in their file before them."""
     mine, failed, notes = of_attempt(events, failures, facts)
-    mine = [completed(event) for event in mine if not event.text.startswith(_RETOLD)]
+    mine = [completed(event) for event in mine]
     mine += _causes_of_causes(mine)
     mine += _told_in_tables(mine, failed)
     if failed:
         facts = replace(facts, attempt_by_torchrun=True)
+    facts = _with_our_word(facts, mine)
     roster = Roster.of(mine, facts, failed)
     mine, failed = by_file_names(mine, failed, roster.nodes)
     roster = Roster.of(mine, facts, failed)
@@ -65,12 +66,33 @@ def tell(
     suspects = [*of_events(mine, roster), *of_deaths(ends)]
     silent = silent_nodes(facts, roster, mine, ends)
     suspects += silent
-    suspects = [waited_for(one, suspects, roster, facts) for one in suspects]
+    suspects += unknown_names(mine, suspects, roster)
+    suspects += silent_supervisor(mine, bool(ends)) if facts.verdict is None else []
+    suspects = [waited_for(one, suspects, roster, facts, ends) for one in suspects]
     if facts.behind is not None and _adds_something(facts.behind, suspects):
         suspects.append(of_dumps(facts.behind, roster))
     told = frozenset(end.who.rank for end in ends if end.manner is Manner.TOLD and end.who.rank is not None)
     ranked = rank_suspects([_of_short_memory(one, facts) for one in suspects], roster, facts.verdict, told)
     return _account(ranked, facts, roster, tuple(one.who.node or "" for one in silent), notes, ends)
+
+
+def _with_our_word(facts: Facts, events: Sequence[Event]) -> Facts:
+    """The supervisor's diagnosis as its output has it, where the files are all there is."""
+    if facts.verdict is not None:
+        return facts
+    verdict = our_verdict(events)
+    if verdict is None:
+        return facts
+    if verdict.implied and any(_names_the_end(event) for event in events):
+        return facts
+    went_on = facts.went_on if verdict.cause in IN_ORDER else frozenset()
+    return replace(facts, verdict=verdict, went_on=went_on)
+
+
+def _names_the_end(event: Event) -> bool:
+    """Slurm says itself why it ended the job."""
+    known = event.known
+    return known is not None and known.writer == "slurm" and known.role is Role.ROOT and known.cause in WORDS
 
 
 def _of_short_memory(one: Suspect, facts: Facts) -> Suspect:

@@ -36,6 +36,7 @@ WORDS = frozenset({Cause.TIME_LIMIT, Cause.PREEMPTED, Cause.NODE_FAILURE})
 """Causes that Slurm's own line names for good. Who requeues a job may do so because it has failed."""
 _MEMORY_RECORDS = frozenset({"slurm", "kernel"})
 EXCEPTION = "exception"
+_OF_PYTHON = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failure)\b(?::|\s*$)")
 _TOLD = "elastic.signalled"
 _WORKER_KILLED = "dataloader.killed"
 _STEP_ENDED = frozenset({"slurm.cancelled", "slurm.cancelled-by-signal"})
@@ -65,10 +66,17 @@ class Suspect:
     """No line of it says whose it is."""
     first: bool = True
     """False: another process of its node is said to have ended before it."""
+    caught: bool = False
+    """Its process has lived on behind it."""
     is_end: bool = False
     """How a process ended, as whoever saw it has it: it names nobody's reason."""
     why: str = ""
     """Half a sentence on how it was inferred, where no line says so."""
+
+    @property
+    def of_python(self) -> bool:
+        """An exception's last line, as Python prints it: not what C++ says of one before it aborts."""
+        return not self.is_end and _OF_PYTHON.match(self.text) is not None
 
     @property
     def text(self) -> str:

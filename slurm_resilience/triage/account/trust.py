@@ -15,6 +15,8 @@ def how_sure(
     cause: Cause | None, verdict: Verdict | None, root: Suspect | None, ranked: Ranked, roster: Roster
 ) -> tuple[Sure, str]:
     del roster
+    if verdict is not None and verdict.implied and verdict.cause is cause:
+        return Sure.LIKELY, f"{verdict.by} takes it for that, and another end could look the same"
     if verdict is not None and not verdict.firm and verdict.cause is cause and cause is not Cause.CRASHED:
         return Sure.LIKELY, f"{verdict.by} says so, and nobody has written down the end"
     if cause is None or root is None or cause is not root.cause:
@@ -37,8 +39,7 @@ def _by_the_lines(root: Suspect, ranked: Ranked) -> tuple[Sure, str]:
         case Tier.CANCELLED:
             return Sure.LIKELY, "Slurm ended the job without giving a reason, and no earlier line names one"
         case Tier.KILLED:
-            why = "who died first is known; nothing says who killed it: no out-of-memory record, not Slurm"
-            return Sure.LIKELY, why
+            return Sure.LIKELY, _of_kill(root)
         case Tier.SILENT:
             return Sure.LIKELY, f"others lived on: {root.why}"
         case Tier.AFTER_A_PEER:
@@ -48,13 +49,25 @@ def _by_the_lines(root: Suspect, ranked: Ranked) -> tuple[Sure, str]:
         case Tier.WAITED:
             return Sure.GUESS, "a peer that hangs and a network that is cut look the same to those who wait"
         case Tier.TOLD:
-            return Sure.LIKELY, "it was told to end before anybody else complained; nothing says by whom"
+            return _of_order(root)
         case Tier.LEFT:
             return Sure.GUESS, "it left with an error, and its own words are not among what was read"
         case Tier.STEP_ENDED:
             return Sure.GUESS, "Slurm ended the step, and no line says for whom: a person, a preemption, the time limit"
         case Tier.SEEN:
             return Sure.GUESS, "all that was read is how others saw somebody die"
+
+
+def _of_kill(root: Suspect) -> str:
+    if root.signal == "SIGABRT":
+        return "it aborted, and no line of it says why"
+    return "who died first is known; nothing says who killed it: no out-of-memory record, not Slurm"
+
+
+def _of_order(root: Suspect) -> tuple[Sure, str]:
+    if root.cause is Cause.SUPERVISOR_DIED:
+        return Sure.GUESS, "who would say why an end comes has said nothing; it may also have been killed with the job"
+    return Sure.LIKELY, "it was told to end before anybody else complained; nothing says by whom"
 
 
 def _of_explicit(root: Suspect, ranked: Ranked) -> tuple[Sure, str]:
@@ -87,6 +100,8 @@ def why_not(one: Suspect, root: Suspect | None, facts: Facts) -> str:
         return f"{facts.verdict.by} says otherwise" if facts.verdict is not None else "it names no cause"
     if verdict is not None and verdict.explains and verdict.cause is root.cause and one.cause is not root.cause:
         return f"{verdict.by} says {root.cause.value}"
+    if one.caught:
+        return "its process lived on: the first that ended was another, by a signal"
     if one.tier > root.tier:
         return _LESS[root.tier]
     if one.time_s is not None and root.time_s is not None:

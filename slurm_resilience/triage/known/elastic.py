@@ -24,8 +24,8 @@ ELASTIC = (
     cascade(
         "elastic.stuck-worker",
         "a worker did not end when it was told to, and was killed",
-        r"Unable to shutdown process (?P<pid>\d+) via \S+, forcefully exiting via|Process (?P<peer>\d+) did "
-        r"not exit after \S+ within",
+        r"(?:Unable to shutdown process|Process) (?P<pid>\d+) (?:via \S+, forcefully exiting via|did not exit after "
+        r"\S+ within)",
         ("Unable to shutdown process", "did not exit after"),
         _TEXT,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.triage.known.entry import KnownFailure, Retry
-from slurm_resilience.triage.known.writing import cascade, root
+from slurm_resilience.triage.known.writing import advice, cascade, root
 
 _ERRORS = "slurm_resilience/errors.py"
 
@@ -17,6 +17,56 @@ def _own(
         retry=retry, command=command,
     )  # fmt: skip
 
+
+_VOICE = "slurm_resilience/supervisor/voice.py"
+_AGENT = r"srun-resilient\[[nt](?P<tasks>\d{1,7})\]: "
+"""A node agent, or the relay of a task: by the number of the task that it is, or stands for."""
+
+OUR_WORDS = (
+    advice(
+        "ours.ended",
+        "srun-resilient has said what it makes of an attempt's end",
+        r"srun-resilient: attempt (?P<seq>\d{1,9}) ended\b(?P<why>.{0,300})",
+        "srun-resilient: attempt",
+        "slurm_resilience/supervisor/past.py",
+    ),
+    advice(
+        "ours.deputy",
+        "the supervisor was killed, and its deputy has said what it makes of the end",
+        r"srun-resilient: the supervisor of attempt (?P<seq>\d{1,9}) was killed; (?P<why>.{0,300})",
+        "srun-resilient: the supervisor",
+        "slurm_resilience/supervisor/deputy.py",
+    ),
+    advice(
+        "ours.begun",
+        "an attempt of the run begins",
+        r"srun-resilient: attempt (?P<seq>\d{1,9}) of run ",
+        "srun-resilient: attempt",
+        "slurm_resilience/supervisor/supervise.py",
+    ),
+    advice(
+        "ours.word",
+        "srun-resilient says something, perhaps in words of others that stand elsewhere",
+        r"srun-resilient: ",
+        "srun-resilient: ",
+        _VOICE,
+    ),
+    advice(
+        "ours.killing",
+        "a node agent killed what did not end in time after it was asked to",
+        _AGENT + r"(?:killed at the deadline|.{0,300} and its time to do so was over)",
+        "srun-resilient[",
+        "slurm_resilience/agent/verdict.py",
+    ),
+    advice(
+        "ours.told",
+        "a node agent asks its ranks to stop",
+        _AGENT + r"(?P<why>.{1,300}): asking the ranks to stop",
+        "srun-resilient[",
+        "slurm_resilience/agent/loop.py",
+    ),
+)
+"""Before all others: such a line may quote theirs, and what it quotes stands where it was said first."""
 
 OURS = (
     root(

@@ -18,7 +18,7 @@ from slurm_resilience.triage.known.mounts import MOUNTS
 from slurm_resilience.triage.known.nccl import NCCL
 from slurm_resilience.triage.known.nccl_fabric import NCCL_FABRIC
 from slurm_resilience.triage.known.network import NETWORK
-from slurm_resilience.triage.known.ours import OURS
+from slurm_resilience.triage.known.ours import OUR_WORDS, OURS
 from slurm_resilience.triage.known.pgnccl import PGNCCL, PGNCCL_LAST
 from slurm_resilience.triage.known.python import PYTHON
 from slurm_resilience.triage.known.shell import SHELL
@@ -30,6 +30,7 @@ from slurm_resilience.triage.known.torch_program import TORCH
 from slurm_resilience.triage.known.xid import XID
 
 TABLE: tuple[KnownFailure, ...] = (
+    *OUR_WORDS,
     *SLURM,
     *SLURM_LAUNCH,
     *SLURM_RECORDS,
@@ -74,3 +75,11 @@ def known(line: str) -> KnownFailure | None:
     """The first entry of the table that knows the line."""
     places = {place for hint, at in _PLACES.items() if hint in line for place in at}
     return next((TABLE[place] for place in sorted(places) if _regex(place).search(line)), None)
+
+
+def named(name: str) -> KnownFailure:
+    """KeyError: there is none."""
+    found = next((entry for entry in TABLE if entry.name == name), None)
+    if found is None:
+        raise KeyError(name)
+    return found

@@ -13,7 +13,7 @@ from slurm_resilience.triage.reading.moments import Moments
 from slurm_resilience.triage.reading.sections import mark_in
 from slurm_resilience.triage.reading.speakers import NOBODY, spoken, together
 from slurm_resilience.triage.reading.tally import Tally
-from slurm_resilience.triage.reading.torchrun_table import Row, Table
+from slurm_resilience.triage.reading.torchrun_table import Row, Table, table_begun
 from slurm_resilience.triage.reading.tracebacks import Part, Traceback, traceback_begun
 from slurm_resilience.triage.reading.vocabulary import Sign
 
@@ -70,9 +70,10 @@ class Listener:
                 self._begin_part(line, number)
             if Sign.TRACEBACK in signs and self._begin_traceback(voice, speaker, said, number):
                 return
-            if Sign.TABLE in signs and said.rstrip().endswith(":"):
+            table = table_begun(said, self._who(speaker)) if Sign.TABLE in signs else None
+            if table is not None:
                 self._end(voice)
-                self.open[voice] = _Open(speaker, number, table=Table(self._who(speaker)))
+                self.open[voice] = _Open(speaker, number, table=table)
         matched = self.matcher.find(places, line, said) if places else None
         crash = crash_in(said) if matched is None and Sign.CRASH in signs else None
         if matched is not None or crash is not None:

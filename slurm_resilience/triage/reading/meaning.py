@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from slurm_resilience.triage.reading.crashes import crash_in
 from slurm_resilience.triage.reading.matcher import WINDOW, Matcher
 from slurm_resilience.triage.reading.sections import mark_in
-from slurm_resilience.triage.reading.speakers import spoken
+from slurm_resilience.triage.reading.speakers import NOBODY, spoken
+from slurm_resilience.triage.reading.torchrun_table import table_begun
 from slurm_resilience.triage.reading.vocabulary import Sign, Vocabulary
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
@@ -58,7 +59,7 @@ class Meanings:
             signs -= {Sign.SECTION}
         if Sign.CRASH in signs and crash_in(said) is None:
             signs -= {Sign.CRASH}
-        if Sign.TABLE in signs and not said.rstrip().endswith(":"):
+        if Sign.TABLE in signs and table_begun(said, NOBODY) is None:
             signs -= {Sign.TABLE}
         if not places and not signs:
             return None

@@ -17,6 +17,8 @@ from slurm_resilience.triage.reading.speakers import number
 from slurm_resilience.triage.reading.tracebacks import Part, traceback_begun
 
 BEGIN = "ChildFailedError"
+FAILURES = "Failures:"
+"""Its first line below the title, which is all that there is where somebody else prints the exception's message."""
 ROOT = "Root Cause (first observed failure):"
 _LINES_AT_MOST = 100_000
 _NOT_OF_IT = 3
@@ -26,6 +28,7 @@ _ITEM = re.compile(r"\s*\[(\d{1,7})\]:\s*$")
 _FIELD = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: ?(.*)$")
 _RANK = re.compile(r"(\d+)(?: \(local_rank: (\d+)\))?")
 _EXIT = re.compile(r"(-?\d+)(?: \(pid: (\d+)\))?(?:\s*\((SIG\w+)\))?")
+_NO_OTHER = "<NO_OTHER_FAILURES>"
 _NO_NEWS = ("To enable traceback see", "Signal ", "<N/A>")
 WORDS = 300
 
@@ -45,6 +48,8 @@ class Table:
     rows: list[Row] = field(default_factory=list)
     over: bool = False
     begun: bool = False
+    headless: bool = False
+    """Taken up below its title: anybody may write such a line, so the next one has to be torchrun's."""
     _root: bool = False
     _lines: int = 0
     _strange: int = 0
@@ -54,6 +59,9 @@ class Table:
         """The next line of the same speaker; False where it is not of the table."""
         self._lines += 1
         text = text.rstrip()
+        if self.headless and self._lines == 1 and not _ITEM.match(text) and _NO_OTHER not in text:
+            self.over = True
+            return False
         if _RULE.match(text):
             self._close_item()
             self.over = self.begun and self._root and text[0] == "="
@@ -63,7 +71,7 @@ class Table:
             self._strange += 1
             self.over = self._strange > _NOT_OF_IT
             return not text
-        if text.startswith((ROOT, "Failures:")):
+        if text.startswith((ROOT, FAILURES)):
             self._close_item()
             self._root = text.startswith(ROOT)
         elif _ITEM.match(text):
@@ -71,7 +79,7 @@ class Table:
             self._item = [(line, text)]
         elif self._item:
             self._item.append((line, text))
-        elif text and not text.endswith("FAILED") and "<NO_OTHER_FAILURES>" not in text:
+        elif text and not text.endswith("FAILED") and _NO_OTHER not in text:
             self._strange += 1
             if self._strange > _NOT_OF_IT:
                 self.over = True
@@ -94,6 +102,14 @@ class Table:
         self._item = []
 
 
+def table_begun(said: str, speaker: Speaker) -> Table | None:
+    """With the line that names ChildFailedError, or without one with the first line below the title."""
+    text = said.rstrip()
+    if text == FAILURES:
+        return Table(speaker, begun=True, headless=True)
+    return Table(speaker) if BEGIN in text and text.endswith(":") else None
+
+
 def failures_in(lines: Iterable[str]) -> list[RankFailure]:
     """Of all tables in a text, without anything put before its lines; `place.line` counts from 1."""
     found: list[RankFailure] = []
@@ -104,8 +120,8 @@ def failures_in(lines: Iterable[str]) -> list[RankFailure]:
             if table.over:
                 found += (row.failure for row in table.rows)
                 table = None
-        elif BEGIN in line and line.rstrip().endswith(":"):
-            table = Table(Speaker())
+        else:
+            table = table_begun(line, Speaker())
     if table is not None:
         table.end()
         found += (row.failure for row in table.rows)

@@ -22,7 +22,7 @@ class Sign(enum.Enum):
 NO_SIGN: frozenset[Sign] = frozenset()
 _SIGNS = {
     Sign.TRACEBACK: (tracebacks.BEGIN,),
-    Sign.TABLE: (torchrun_table.BEGIN,),
+    Sign.TABLE: (torchrun_table.BEGIN, torchrun_table.FAILURES),
     Sign.SECTION: sections.HINTS,
     Sign.CRASH: crashes.HINTS,
 }

@@ -134,3 +134,54 @@ def test_our_own_error_files_say_whose_they_are_and_when_they_were_written(tmp_p
     (event,) = read_logs([path], ENTRIES).events
     assert (event.speaker.rank, event.speaker.attempt, event.time_s) == (12, 3, path.stat().st_mtime)
     assert event.known is not None
+
+
+TABLE = """\
+============================================================
+/home/ann/train/train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-30_11:40:11
+  host      : n2
+  rank      : 2 (local_rank: 0)
+  exitcode  : -9 (pid: 25602)  (SIGKILL)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 25602
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-30_11:40:11
+  host      : n2
+  rank      : 3 (local_rank: 1)
+  exitcode  : 1 (pid: 25604)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+"""As srun-resilient's launcher printed it: the exception's message without its name."""
+
+
+@pytest.mark.parametrize("prefix", ["", "1: "])
+def test_a_table_without_the_line_that_names_the_exception_is_read_too(prefix: str, tmp_path: Path) -> None:
+    text = "".join(prefix + line for line in TABLE.splitlines(keepends=True))
+    path = tmp_path / "job.out"
+    path.write_text(f"step 3 loss 0.1\n\n{text}srun: error: n2: task 1: Exited with exit code 1\n")
+    failures = read_logs([path], ENTRIES, workers=0).failures
+    assert short(failures) == [(2, 0, -9, "SIGKILL", False), (3, 1, 1, None, True)]
+    assert short(failures_in(TABLE.splitlines())) == short(failures)
+
+
+def test_a_table_whose_only_failure_is_its_root_is_read_without_its_head(tmp_path: Path) -> None:
+    begin, end = TABLE.index("[1]:"), TABLE.index("-" * 60 + "\nRoot")
+    path = tmp_path / "job.out"
+    path.write_text(TABLE[:begin] + "  <NO_OTHER_FAILURES>\n" + TABLE[end:])
+    assert short(read_logs([path], ENTRIES, workers=0).failures) == [(3, 1, 1, None, True)]
+
+
+@pytest.mark.parametrize("line", ["Failures:", "1: Failures:", "tests/test_loss.py FAILED", "=" * 60])
+def test_a_line_like_one_of_its_lines_swallows_nothing(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    path.write_text(f'{line}\nTraceback (most recent call last):\n  File "a.py", line 1\nKeyError: 7\n')
+    texts = [event.text for event in read_logs([path], ENTRIES, workers=0).events]
+    assert "KeyError: 7" in texts
