@@ -132,7 +132,7 @@ def refusal(run: RunDirectory, job: str | None, restart_count: int | None) -> st
 
 
 def telling_lines(output: Path, since_byte: int, say: Callable[[str], None]) -> tuple[str, ...]:
-    """The lines of an output that some entry knows, in their order; none where it can't be read.
+    """The lines of an output that some entry knows for news of an end, in their order; none where it can't be read.
 
     `since_byte`: its length when the attempt began; what lies before that is of the attempts before. Of many lines the
     first and the last are kept, and what names a cause before what only follows from one.
@@ -151,7 +151,11 @@ def telling_lines(output: Path, since_byte: int, say: Callable[[str], None]) -> 
     except Exception as error:  # noqa: BLE001  # one witness less; without an end of the attempt, the run would be lost
         say(f"the output {output} could not be looked through ({error!r}): triage does without it")
         return ()
-    known = [(event.known.role, _as_it_stood(event)) for event in report.events if event.known is not None]
+    known = [
+        (event.known.role, _as_it_stood(event))
+        for event in report.events
+        if event.known is not None and event.known.role is not Role.ADVICE
+    ]
     roots = tuple(dict.fromkeys(line for role, line in known if role is Role.ROOT))[: 2 * OUTPUT_LINES]
     others = [line for line in dict.fromkeys(line for _, line in known) if line not in roots]
     left = max(0, 2 * OUTPUT_LINES - len(roots))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slurm_resilience.manifest.records import Cause
+from slurm_resilience.triage.account.abort import as_aborted, lived_on, of_another, one_place
 from slurm_resilience.triage.account.account import Verdict, Who
 from slurm_resilience.triage.account.roster import Roster
 from slurm_resilience.triage.account.suspect import REPORTERS, Suspect, Tier
@@ -44,7 +45,7 @@ def rank_suspects(
     told: frozenset[int] = frozenset(),
 ) -> Ranked:
     """`told`: ranks that somebody ended after another's end: they had no time to say what the others say."""
-    merged = _alike(_lived_on(_merged(_one_word(suspects)), told))
+    merged = _alike(lived_on(_merged(_one_word(suspects)), told))
     merged = [_shared_by_all(suspect, roster, told) for suspect in merged]
     end_s = _end_of_it(merged)
     ordered = sorted(merged, key=lambda one: _key(one, end_s, verdict))
@@ -70,45 +71,13 @@ def _merged(suspects: Sequence[Suspect]) -> list[Suspect]:
     others = sorted((one for one in suspects if not one.is_end), key=lambda one: (one.tier, _time(one), _name(one)))
     explained = {at for at, end in enumerate(ends) if any(_explains(one, end) for one in others)}
     merged = [_with_ends(one, [end for end in ends if _explains(one, end)]) for one in others]
-    left = [_aborted(end, merged) for at, end in enumerate(ends) if at not in explained]
+    left = [as_aborted(end, merged) for at, end in enumerate(ends) if at not in explained]
     for at, one in enumerate(merged):
         if one.tier is Tier.EXPLICIT and not one.ranks and one.who.task is None:
-            theirs = [end for end in left if end.tier is Tier.LEFT and _one_place(one, end) and not _other(one, end)]
+            theirs = [end for end in left if end.tier is Tier.LEFT and one_place(one, end) and not of_another(one, end)]
             merged[at] = _with_ends(one, theirs)
             left = [end for end in left if end not in theirs]
     return merged + left
-
-
-def _other(suspect: Suspect, end: Suspect) -> bool:
-    """An exception of Python's that ends a process makes it leave with 1: an abort of who didn't say it is no such."""
-    return end.signal == "SIGABRT" and suspect.of_python and not suspect.ranks & end.ranks
-
-
-def _aborted(end: Suspect, others: Sequence[Suspect]) -> Suspect:
-    """An abort that no line explains is as much as a kill: it began something, if nobody who had lost a peer is here
-    without a name."""
-    if end.signal != "SIGABRT" or not end.first:
-        return end
-    if any(one.nameless and not one.of_python and _one_place(one, end) for one in others):
-        return end
-    return replace(end, tier=Tier.KILLED)
-
-
-def _lived_on(suspects: Sequence[Suspect], told: frozenset[int]) -> list[Suspect]:
-    """Exceptions of Python's that were only printed: who aborted is another, and ended before their ranks did."""
-    aborts = [one for one in suspects if one.is_end and one.signal == "SIGABRT" and one.tier is Tier.KILLED]
-
-    def caught(one: Suspect) -> bool:
-        if one.tier is not Tier.EXPLICIT or not one.of_python or one.ended:
-            return False
-        lived = bool(one.ranks) and one.ranks <= told
-        return any(lived or bool(one.nodes & end.nodes) or (not one.ranks and _one_place(one, end)) for end in aborts)
-
-    return [replace(one, caught=True) if caught(one) else one for one in suspects]
-
-
-def _one_place(one: Suspect, end: Suspect) -> bool:
-    return not one.nodes or not end.nodes or bool(one.nodes & end.nodes)
 
 
 def _explains(suspect: Suspect, end: Suspect) -> bool:
@@ -118,14 +87,14 @@ def _explains(suspect: Suspect, end: Suspect) -> bool:
     if suspect.tier is Tier.SEEN and suspect.known is not None and suspect.known.writer in REPORTERS:
         return False  # it is the same news again
     if suspect.cause is Cause.OUT_OF_MEMORY and suspect.tier is Tier.EXPLICIT:
-        killed = end.signal == "SIGKILL" and _one_place(suspect, end) and not (suspect.ranks and end.ranks)
+        killed = end.signal == "SIGKILL" and one_place(suspect, end) and not (suspect.ranks and end.ranks)
         return killed or bool(suspect.ranks & end.ranks)
     if end.ranks:
         if not suspect.ranks & end.ranks:
             return False
         # A rank that had lost a peer leaves with an error, or aborts; nobody kills it for that.
         return end.tier is Tier.LEFT or suspect.tier is Tier.EXPLICIT
-    if _other(suspect, end):
+    if of_another(suspect, end):
         return False
     same_task = suspect.who.task is not None and suspect.who.task == end.who.task
     return end.tier is Tier.LEFT and (same_task or bool(suspect.nodes & end.nodes))

@@ -10,10 +10,13 @@ from slurm_resilience.launch.host_list import expand
 from slurm_resilience.triage.account.account import Who
 from slurm_resilience.triage.account.facts import Facts
 from slurm_resilience.triage.event import Event, Speaker
+from slurm_resilience.triage.known.entry import KnownFailure
 from slurm_resilience.triage.reading.log_report import RankFailure
 
 _NO_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 """What some hosts call themselves: it tells none from another."""
+_NODE_AGENT = "srun-resilient[n"
+"""Beside a single task there is a relay instead, which calls itself by the task."""
 _AGENTS_WORD = 1_000_000
 """An agent knows its node by Slurm's name; a table of torchrun has the host's, which may be another."""
 
@@ -151,10 +154,14 @@ class _Names:
 
 
 def _no_launcher(events: Iterable[Event], facts: Facts) -> bool:
-    """Whether nothing speaks for torchrun: a task is a rank then, as far as anybody can tell."""
+    """Whether nothing speaks for torchrun or a node agent: a task is a rank then, as far as anybody can tell."""
     if facts.agents or facts.attempt_by_torchrun:
         return False
-    return all(event.known is None or event.known.writer != "elastic" for event in events)
+    return not any(event.known is not None and _by_a_launcher(event, event.known) for event in events)
+
+
+def _by_a_launcher(event: Event, known: KnownFailure) -> bool:
+    return known.writer == "elastic" or event.text.startswith(_NODE_AGENT)
 
 
 def _speakers(events: Iterable[Event], failures: Iterable[RankFailure]) -> Iterable[Speaker]:

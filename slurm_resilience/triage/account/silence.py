@@ -96,7 +96,8 @@ def _who_had_to_be_killed(one: Suspect, ends: Sequence[Death], roster: Roster) -
     if len(ranks) != 1:
         return None
     said = f"rank {ranks[0]} did not end when it was told to, and had to be killed"
-    return replace(one, who=_who(ranks, roster), why=said)
+    node = next((end.who.node for end in ends if end.forced and end.who.rank is not None and end.who.node), None)
+    return replace(one, who=replace(_who(ranks, roster), node=node or roster.node_of_rank.get(ranks[0])), why=said)
 
 
 def _who_does_not_complain(one: Suspect, suspects: Sequence[Suspect], roster: Roster, ends: Sequence[Death]) -> Suspect:

@@ -17,7 +17,8 @@ from slurm_resilience.triage.account.remedy import advice_on, release_notes
 from slurm_resilience.triage.account.roster import Roster, completed, speaker_of
 from slurm_resilience.triage.account.selection import by_file_names, of_attempt, on_corrected_clocks
 from slurm_resilience.triage.account.silence import of_dumps, silent_nodes, silent_supervisor, waited_for
-from slurm_resilience.triage.account.suspect import AT_ANY_END, WORDS, Suspect, Tier, of_deaths, of_events
+from slurm_resilience.triage.account.suspect import AT_ANY_END, WORDS, Suspect, Tier, of_events
+from slurm_resilience.triage.account.told_ends import of_deaths
 from slurm_resilience.triage.account.trust import how_sure, why_not
 from slurm_resilience.triage.account.wording import sentence_of, title_of
 from slurm_resilience.triage.event import Event, Place
