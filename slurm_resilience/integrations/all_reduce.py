@@ -26,6 +26,9 @@ _ARRIVE_PART, _GROUP_PART = 0.5, 0.4
 _SIZE_S = 1.0
 """For one size in one group, about: by it the number of repetitions is chosen, and whether a larger size is tried."""
 _MOST_REPETITIONS = 10
+_KEPT: list[Any] = []
+"""Groups that are done with. Gloo's destructor waits, with the interpreter's lock held, for threads that may want that
+lock (mended by pytorch#154976, of June 2025): on Debian 13's torch 2.6 it mostly hung. We leave without it."""
 
 
 @dataclass
@@ -145,6 +148,7 @@ def _group(
         dist.init_process_group(
             backend, store=own, rank=ranks.index(rank), world_size=len(ranks), timeout=timedelta(seconds=limit_s)
         )
+        _KEPT.append(dist.group.WORLD)
         try:
             for size in sizes:
                 if measures and measures[-1]["worst_s"] * size / measures[-1]["bytes"] > _SIZE_S:

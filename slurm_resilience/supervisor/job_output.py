@@ -81,7 +81,8 @@ def _as_files(text: str) -> Iterator[Path]:
 
 def files_by_name(job: str, folders: Iterable[Path]) -> tuple[Path, ...]:
     """Those in `folders` (not below them) whose name has the job's number in it, as `slurm-%j.out` has."""
-    number = re.compile(rf"(?<!\d){re.escape(job)}(?!\d)")
+    alone = r"(?:(?<![A-Za-z0-9])|(?<=job)|(?<=slurm))"  # `d1` is nobody's output
+    number = re.compile(rf"{alone}{re.escape(job)}(?![A-Za-z0-9])")
     found: dict[Path, None] = {}
     for folder in dict.fromkeys(folders):
         with contextlib.suppress(OSError):

@@ -172,7 +172,7 @@ class Running:
             wait_until(
                 lambda node=node: not self.cluster.processes(node, self.marker),  # type: ignore[misc]
                 lambda node=node: f"left over on {node}: {self.cluster.processes(node, self.marker)}",  # type: ignore[misc]
-                40,
+                90,  # what nobody can reach ends by itself, half a minute after it has seen a newer attempt
             )
 
     def check_light(self) -> None:

@@ -10,6 +10,7 @@ from tests.clusters.compose import ComposeCluster
 from tests.clusters.restore import folder_for, tell_slurm
 from tests.clusters.running import DIGITS_SAVE_EVERY, SAVE_EVERY, Running
 from tests.clusters.undisturbed import undisturbed
+from tests.docker.accounts import account_of
 from tests.slurm.jobs import JobsOn
 
 LOST = frozenset({Cause.NODE_FAILURE, Cause.CRASHED, Cause.REQUEUED_BY_HAND})
@@ -35,9 +36,10 @@ def test_trainings_whose_nodes_are_killed_end_with_the_bits_of_an_undisturbed_on
         docker_cluster.node_vanishes(node)
     for running in runs:
         running.wait_attempt(2)
-    for running in runs:
+    for running, node in zip(runs, lost, strict=True):
         running.wait_finished()
         running.check(cause_of_loss(running), lost_steps=DIGITS_SAVE_EVERY)
+        check_told(running, node)
         running.check_same_as(reference)
         assert not set(lost) & set(running.nodes)
 
@@ -56,9 +58,10 @@ def test_runs_go_on_without_the_nodes_that_are_cut_off_and_their_ghosts_write_no
     for running, node in zip(runs, cut, strict=True):
         running.wait_attempt(2)
         wait_for_the_ghosts(docker_cluster, running, node)
-    for running in runs:
+    for running, node in zip(runs, cut, strict=True):
         running.wait_finished()
         running.check(cause_of_loss(running), lost_steps=SAVE_EVERY)
+        check_told(running, node)
         running.check_light()
         assert not set(cut) & set(running.nodes)
 
@@ -68,6 +71,13 @@ def cause_of_loss(running: Running) -> Cause:
     [cause] = running.causes[:-1]
     assert cause in LOST, running.story()
     return cause
+
+
+def check_told(running: Running, lost: str) -> None:
+    """Triage names the lost node, whoever noticed it first, and no other one."""
+    account = account_of(running, 1)
+    assert account["first"]["node"] == lost, account
+    assert account["cause"] in {cause.value for cause in LOST}, account
 
 
 def wait_for_the_ghosts(cluster: ComposeCluster, running: Running, node: str) -> None:

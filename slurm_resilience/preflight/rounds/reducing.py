@@ -54,10 +54,14 @@ def reduce(context: Context, assignment: Mapping[str, Any], tell: Tell) -> Mappi
     }
     tell(f"all-reduce with {assignment['ranks'] - 1} other nodes by way of {host}:{assignment['port']}")
     argv = [context.python or sys.executable, "-c", _by_path(), json.dumps(part)]
+    limit_s = float(assignment["limit_s"]) + 4
     try:
-        done = run(argv, timeout_s=float(assignment["limit_s"]) + 4, env=_environment(context))
-    except (CommandMissing, CommandTimedOut) as error:
+        done = run(argv, timeout_s=limit_s, env=_environment(context))
+    except CommandMissing as error:
         return {"rank": assignment["rank"], "stage": "start", "error": str(error)}
+    except CommandTimedOut:  # its own sentence has the whole program in it
+        late = f"the program did not answer within {limit_s:g} s"
+        return {"rank": assignment["rank"], "stage": "start", "error": late}
     for line in done.out.splitlines():
         if line.startswith(MARK):
             said: dict[str, Any] = json.loads(line[len(MARK) :])

@@ -161,7 +161,7 @@ def _remedy(troubles: list[Trouble], where: str) -> str:
         return f"compare the MTU of the interfaces of {where} with the others': `ip link`"
     return (
         f"have the firewall on {where} let the job's other nodes in on all ports from 1024 up "
-        "(`nft list ruleset`, `firewall-cmd --list-all`)"
+        "(`nft list ruleset`, `firewall-cmd --list-all`), or look at its cable, VLAN and address"
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slurm_resilience.manifest.agent_record import Outcome
 from slurm_resilience.manifest.records import Cause
+from slurm_resilience.signals.stop_request import StopReason
 from slurm_resilience.triage.account.account import Quote, Who
 from slurm_resilience.triage.account.collectives import Behind, Trouble, ranks_text
 from slurm_resilience.triage.account.death import Death
@@ -35,7 +36,10 @@ def silent_nodes(facts: Facts, roster: Roster, events: Sequence[Event], ends: Se
         why.setdefault(node, ("its node agent left no record", None))
     if not facts.agents:
         why.update(_by_logs(facts, events))
-    silent = {node: words for node, words in why.items() if node not in ended}
+    ghosts = {agent.host for agent in facts.agents if agent.stop_reason == StopReason.FENCED.name}
+    for node in ghosts:  # cut off and alive: what it wrote down, it wrote when nobody waited for it any more
+        why[node] = ("it went on alone, until it saw that a newer attempt had begun", None)
+    silent = {node: words for node, words in why.items() if node in ghosts or node not in ended}
     heard = (set(roster.nodes) | {agent.host for agent in facts.agents}) - set(silent)
     if not heard or len(silent) > len(heard):
         return []

@@ -227,7 +227,7 @@ def _follows(suspects: Iterable[Suspect]) -> tuple[Follow, ...]:
 
 def _others(ranked: Ranked, root: Suspect | None, facts: Facts, ends: Sequence[Death]) -> tuple[Other, ...]:
     del ends
-    rest = [one for one in ranked.suspects if one is not root]
+    rest = ranked.suspects if root is None else ranked.suspects[1:]  # the root may be a changed copy of the first
     return tuple(
         Other(one.title, one.cause, one.who, why_not(one, root, facts), one.quotes[0] if one.quotes else None)
         for one in rest
