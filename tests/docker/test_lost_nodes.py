@@ -1,4 +1,7 @@
-"""Nodes that die or are cut off in mid-training, each a container with a network of its own."""
+"""Nodes that die or are cut off in mid-training, each a container with a network of its own.
+
+The last of the folder, by its name too: a slurmd that comes back after that may never end a job again.
+"""
 
 from __future__ import annotations
 
