@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from slurm_resilience.errors import ConfigurationError
 from slurm_resilience.sandbox.find import find_slurm
@@ -39,6 +40,13 @@ MARKERS = (
     f"{MARK['embedded']}: runs on the embedded Slurm (set by conftest.py)",
     f"{MARK['docker']}: runs on docker-compose.slurm.yml (set by conftest.py)",
 )
+
+
+# How long an example takes, or how many are drawn in vain at first, is the machine's business, and it is busy.
+settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+settings.load_profile("busy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -125,7 +125,8 @@ class LightRun:
     def wait_told(self) -> None:
         """Until the run is finished and nothing of it is left to do."""
         wait_until(lambda: self.finished, lambda: f"it never finished\n{self.story()}", PATIENCE_S)
-        wait_until(self._everything_is_told, lambda: f"nobody told the end\n{self.story()}", 60)
+        # A job on a node without a slurmd is COMPLETING until Slurm gives that node up.
+        wait_until(self._everything_is_told, lambda: f"nobody told the end\n{self.story()}", PATIENCE_S)
 
     def wait_training(self, attempt: int = 1, *, saves: int = 1) -> None:
         """Until this attempt has committed that many checkpoints."""
