@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,14 @@ class Completed:
         said = (self.err.strip() or self.out.strip() or "no message").splitlines()
         last = said[-1].strip().encode(errors="replace").decode()
         return f"{self.argv[0]} left with {self.code}: {last}"
+
+
+def signal_name(number: int) -> str:
+    """`SIGTERM`; `signal 99` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def run(

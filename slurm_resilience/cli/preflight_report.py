@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import click
 
 from slurm_resilience.cli.table import Column, print_table
 from slurm_resilience.cli.wording import count_text
+from slurm_resilience.launch.host_list import fold
 from slurm_resilience.preflight.report import Report
 from slurm_resilience.preflight.summary import remedies, rows, slowest
 
@@ -33,12 +34,12 @@ def list_checks(known: Mapping[str, str]) -> None:
 
 def show(report: Report, known: Mapping[str, str], *, admin: bool) -> None:
     """`known`: what each check looks at."""
-    table = rows(report.results, report.nodes, known, _fold)
+    table = rows(report.results, report.nodes, known, fold)
     if table:
         columns = [Column("CHECK"), Column("OUTCOME"), Column("NODES"), Column("WHAT")]
         print_table(columns, [[row.check, row.word, row.nodes, row.what] for row in table])
         click.echo()
-    for line in remedies(report.results, report.nodes, _fold):
+    for line in remedies(report.results, report.nodes, fold):
         click.echo(f"to do: {line}")
     if admin:
         for line in report.drain:
@@ -49,15 +50,3 @@ def show(report: Report, known: Mapping[str, str], *, admin: bool) -> None:
         longest = f"; the slowest check: {slow.check}, {slow.took_s:.1f} s{f' on {slow.node}' if slow.node else ''}"
     click.echo(f"{count_text(len(report.nodes), 'node')}, {report.took_s:.1f} s{longest}")
     click.echo(f"{report.outcome}: {report.sentence}")
-
-
-def _fold(nodes: Sequence[str]) -> str:
-    """As Slurm writes them, `n[1-3,7]`. ClusterShell takes 50 ms to load."""
-    if len(nodes) == 1:
-        return nodes[0]
-    from ClusterShell.NodeSet import NodeSet, NodeSetException
-
-    try:
-        return str(NodeSet.fromlist(list(nodes)))
-    except NodeSetException:
-        return ",".join(nodes)

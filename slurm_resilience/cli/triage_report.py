@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from slurm_resilience.cli.wording import time_text
+from slurm_resilience.launch.host_list import fold
 
 if TYPE_CHECKING:
     from slurm_resilience.triage.account.account import Account, Follow, Other, Quote
@@ -37,7 +38,7 @@ def _rows(account: Account, everything: bool) -> Iterator[tuple[str, str]]:
     yield from _several("said", [_quote(quote) for quote in account.quotes], QUOTES, everything)
     yield from _several("followed", [_follow(follow) for follow in account.follows], FOLLOWS, everything)
     if account.silent_nodes:
-        yield "silent", _names(account.silent_nodes)
+        yield "silent", fold(account.silent_nodes)
     verdict = account.verdict
     if account.differs is not None:
         yield "but", account.differs
@@ -59,7 +60,7 @@ def _advice(account: Account) -> Iterator[tuple[str, str]]:
     if advice.setting is not None:
         yield "set", advice.setting
     if advice.avoid:
-        yield "leave out", f"--exclude={_names(advice.avoid)}"
+        yield "leave out", f"--exclude={fold(advice.avoid)}"
     yield "retry", advice.retry.value
 
 
@@ -76,7 +77,7 @@ def _quote(quote: Quote) -> str:
 
 
 def _follow(follow: Follow) -> str:
-    where = f" on {_names(follow.nodes)}" if follow.nodes else ""
+    where = f" on {fold(follow.nodes)}" if follow.nodes else ""
     times = f" ×{follow.count}" if follow.count > 1 else ""
     return f"{follow.title}{times}{where} ({follow.example.place})"
 
@@ -85,16 +86,6 @@ def _other(other: Other) -> str:
     who = f", {other.who}" if str(other.who) and str(other.who) not in other.title else ""
     place = "" if other.quote is None else f" ({other.quote.place})"
     return f"{other.title}{who}: {other.why_not}{place}"
-
-
-def _names(nodes: Sequence[str]) -> str:
-    """`n[1-4]`; what is no host list is listed."""
-    from ClusterShell.NodeSet import NodeSet, NodeSetException
-
-    try:
-        return str(NodeSet.fromlist(list(nodes)))
-    except NodeSetException:
-        return ",".join(nodes)
 
 
 def _row(label: str, text: str, width: int) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slurm_resilience.command import signal_name
 from slurm_resilience.preflight.check import Check, Context
 from slurm_resilience.preflight.child import Child, Send, function_of, start
 from slurm_resilience.preflight.result import Finding, Outcome, Problem, broken
@@ -116,7 +116,7 @@ class Errand:
             return f"raised {self.raised}{while_}"
         code = self.child.code
         if code is not None and code > 128:
-            return f"was ended by {_signal_name(code - 128)}{while_}{self._noise()}"
+            return f"was ended by {signal_name(code - 128)}{while_}{self._noise()}"
         if code:
             return f"ended with exit code {code}{while_}{self._noise()}"
         return None
@@ -124,13 +124,6 @@ class Errand:
     def _noise(self) -> str:
         lines = [line for line in self.child.last_noise.decode("utf-8", "replace").splitlines() if line.strip()]
         return f"; it last printed: {' '.join(lines[-1].split())[:200]}" if lines else ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def start_check(check: Check, context: Context) -> Errand:

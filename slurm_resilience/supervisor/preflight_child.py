@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_resilience.clock import Clock
+from slurm_resilience.command import signal_name
 from slurm_resilience.errors import ManifestUnsupported
 from slurm_resilience.preflight.report import Report, read_report
 from slurm_resilience.supervisor.fitness import NotRun
@@ -95,7 +96,7 @@ class PreflightChild:
             return NotRun(str(error))
         if found is not None:
             return found
-        left = f"left with {code}" if code >= 0 else f"was ended by {_name(-code)}"
+        left = f"left with {code}" if code >= 0 else f"was ended by {signal_name(-code)}"
         return NotRun(f"it {left} and no report: {self._last_words() or 'without a word'}")
 
     def _last_words(self) -> str:
@@ -120,10 +121,3 @@ def _is_over(child: subprocess.Popen[bytes]) -> bool:
 def _signal(group: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

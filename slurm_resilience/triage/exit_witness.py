@@ -11,7 +11,8 @@ from slurm_resilience.slurm.client import JobState
 from slurm_resilience.triage.evidence import CLOCKS_AGREE_S, Evidence
 from slurm_resilience.triage.exit_notes import ExitNote
 from slurm_resilience.triage.finding import Finding, Source, Weight
-from slurm_resilience.triage.patterns import Role, pattern_of
+from slurm_resilience.triage.known.entry import Role
+from slurm_resilience.triage.known.table import known
 
 SRUN_OUT_OF_MEMORY = 253
 """What srun leaves with when Slurm saw a task run out of memory."""
@@ -168,7 +169,7 @@ def _oom_record(evidence: Evidence) -> str | None:
 
 
 def _names_memory(line: str) -> bool:
-    pattern = pattern_of(line)
+    pattern = known(line)
     return pattern is not None and pattern.cause is Cause.OUT_OF_MEMORY and pattern.role is Role.ROOT
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.triage.evidence import CLOCKS_AGREE_S, Evidence
 from slurm_resilience.triage.finding import Finding, Source, Weight
-from slurm_resilience.triage.patterns import Role, names_storage, pattern_of
+from slurm_resilience.triage.known.entry import Role
+from slurm_resilience.triage.known.table import known
+from slurm_resilience.triage.patterns import names_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,13 @@ def _said(evidence: Evidence) -> list[_Said]:
         time_s = evidence.rank_errors_s[at] if at < len(evidence.rank_errors_s) else None
         if not evidence.came_first(time_s):
             continue
-        pattern = pattern_of(line)
+        pattern = known(line)
         if pattern is None:
             said.append(_Said(line, Cause.CRASHED, Role.ROOT, known=False, by_rank=True, time_s=time_s))
         else:
             said.append(_Said(line, pattern.cause, pattern.role, known=True, by_rank=True, time_s=time_s))
     for line in evidence.log_lines:
-        pattern = pattern_of(line)
+        pattern = known(line)
         # Slurm says itself why it ends a job; of everything else nobody knows whether it came before the stop.
         if pattern is not None and (pattern.writer == "slurm" or not evidence.asked_to_stop):
             fatal = pattern.writer in ("slurm", "kernel")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.triage.account.account import Account, Follow, Other, Quote, Verdict, Who
 from slurm_resilience.triage.account.collectives import Behind, Trouble
-from slurm_resilience.triage.account.death import Death, Manner, deaths
+from slurm_resilience.triage.account.death import Manner, deaths
 from slurm_resilience.triage.account.facts import Facts
 from slurm_resilience.triage.account.naming import unknown_names
 from slurm_resilience.triage.account.our_word import our_verdict
@@ -74,7 +74,7 @@ def tell(
         suspects.append(of_dumps(facts.behind, roster))
     told = frozenset(end.who.rank for end in ends if end.manner is Manner.TOLD and end.who.rank is not None)
     ranked = rank_suspects([_of_short_memory(one, facts) for one in suspects], roster, facts.verdict, told)
-    return _account(ranked, facts, roster, tuple(one.who.node or "" for one in silent), notes, ends)
+    return _account(ranked, facts, roster, tuple(one.who.node or "" for one in silent), notes)
 
 
 def _with_our_word(facts: Facts, events: Sequence[Event]) -> Facts:
@@ -136,9 +136,7 @@ def _told_in_tables(events: Sequence[Event], failures: Iterable[RankFailure]) ->
     return told
 
 
-def _account(
-    ranked: Ranked, facts: Facts, roster: Roster, silent: tuple[str, ...], notes: Sequence[str], ends: Sequence[Death]
-) -> Account:
+def _account(ranked: Ranked, facts: Facts, roster: Roster, silent: tuple[str, ...], notes: Sequence[str]) -> Account:
     verdict, root = facts.verdict, ranked.root
     if root is not None and _proves_nothing(ranked, facts):
         root = None
@@ -159,7 +157,7 @@ def _account(
         sure_because=because,
         quotes=quotes,
         follows=_follows(ranked.followed),
-        others=_others(ranked, root if agreed else None, facts, ends),
+        others=_others(ranked, root if agreed else None, facts),
         silent_nodes=silent,
         advice=advice_on(cause, root if agreed else None, who, facts, silent),
         verdict=verdict,
@@ -225,8 +223,7 @@ def _follows(suspects: Iterable[Suspect]) -> tuple[Follow, ...]:
     return tuple(sorted(told.values(), key=lambda follow: (-follow.count, follow.title)))
 
 
-def _others(ranked: Ranked, root: Suspect | None, facts: Facts, ends: Sequence[Death]) -> tuple[Other, ...]:
-    del ends
+def _others(ranked: Ranked, root: Suspect | None, facts: Facts) -> tuple[Other, ...]:
     rest = ranked.suspects if root is None else ranked.suspects[1:]  # the root may be a changed copy of the first
     return tuple(
         Other(one.title, one.cause, one.who, why_not(one, root, facts), one.quotes[0] if one.quotes else None)

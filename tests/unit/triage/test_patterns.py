@@ -6,7 +6,9 @@ import pytest
 
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.triage.diagnosis import diagnose
-from slurm_resilience.triage.patterns import Role, names_storage, pattern_of
+from slurm_resilience.triage.known.entry import Role
+from slurm_resilience.triage.known.table import known
+from slurm_resilience.triage.patterns import names_storage
 from tests.unit.triage.ends import FAILED, evidence
 
 GLOO = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534]"
@@ -86,18 +88,18 @@ LINES: list[tuple[str, Cause, Role]] = [
 
 @pytest.mark.parametrize(("line", "cause", "role"), LINES)
 def test_a_line_means_this(line: str, cause: Cause, role: Role) -> None:
-    pattern = pattern_of(line)
+    pattern = known(line)
     assert pattern is not None
     assert (pattern.cause, pattern.role) == (cause, role)
 
 
 @pytest.mark.parametrize("line", ["ValueError: bad", "", "epoch 28, loss 0.5", "Saved model in memory"])
 def test_a_line_that_nobody_knows_means_nothing(line: str) -> None:
-    assert pattern_of(line) is None
+    assert known(line) is None
 
 
 def test_a_bare_killed_is_a_cascade_since_it_names_nobody() -> None:
-    pattern = pattern_of("Killed")
+    pattern = known("Killed")
     assert pattern is not None
     assert pattern.role is Role.CASCADE
 
