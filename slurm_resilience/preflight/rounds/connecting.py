@@ -24,7 +24,7 @@ ECHO_S = 2.0
 TRANSFER_BYTES = 256 * 1024
 TRANSFER_S = 1.2
 AGAIN_S = 0.1
-"""A transfer that took longer is done once more: it may have been the machine's bad moment."""
+"""A transfer that took longer is done once more, and one of which nothing came: it may have been a bad moment."""
 MEASURING_S = 8.0
 """For all peers together."""
 _KINDS = {
@@ -114,9 +114,9 @@ def measure(address: str, port: int) -> dict[str, Any]:
             trips = [_echo(link) for _ in range(ECHOES)]
             measured |= {"round_trip_s": round(statistics.median(trips), 6), "round_trip_max_s": round(max(trips), 6)}
             seconds = transfer(link)
-            if seconds is not None and AGAIN_S < seconds < TRANSFER_S:
+            if seconds is None or AGAIN_S < seconds < TRANSFER_S:
                 again = transfer(link)
-                seconds = min(seconds, seconds if again is None else again)
+                seconds = min((took for took in (seconds, again) if took is not None), default=None)
     except OSError as error:
         return {**measured, "trouble": "silent" if "round_trip_s" not in measured else "stalled", "error": str(error)}
     return {**measured, "trouble": "stalled"} if seconds is None else {**measured, "transfer_s": round(seconds, 6)}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from slurm_resilience.preflight.result import Finding, Problem, Result, broken, fail, ok, warn
 from slurm_resilience.preflight.round import Answer, Card, Round
-from slurm_resilience.preflight.rounds.blame import Pair, blame, slowest
+from slurm_resilience.preflight.rounds.blame import Pair, Slow, blame, slowest
 from slurm_resilience.preflight.rounds.peers import addresses_to_try, listed, names_of, peers_of, same_host
 
 SLOW_TIMES, SLOW_S = 4.0, 0.05
@@ -26,6 +26,8 @@ _MEANS = {
     "stalled": "small packets pass, large ones don't: the MTU differs on the way",
     "failed": "failed",
 }
+_HALFWAY = {"silent", "stalled"}
+"""Connected; what was sent then did not come back in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,13 @@ class Tcp:
                 yield Result("tcp", cards[task].node, broken(sentence), answer.took_s)
         troubles = [trouble for task, said in values.items() for trouble in _troubles(task, said)]
         tried = {(task, int(way["peer"])) for task, said in values.items() for way in said["connections"]}
+        speed = _compare(values)
+        troubles = [trouble for trouble in troubles if not _is_slowness(trouble, speed)]
         concerned: set[int] = set()
         for nodes, finding in _reach(cards, troubles, tried):
             concerned |= set(nodes)
             yield Result("tcp", cards[nodes[0]].node if len(nodes) == 1 else None, finding)
-        for nodes, finding in _speed(cards, values):
+        for nodes, finding in _speed(cards, speed):
             if not concerned & set(nodes):
                 concerned |= set(nodes)
                 yield Result("tcp", cards[nodes[0]].node if len(nodes) == 1 else None, finding)
@@ -172,9 +176,7 @@ def _facts(troubles: list[Trouble]) -> dict[str, Any]:
     }
 
 
-def _speed(
-    cards: Mapping[int, Card], values: Mapping[int, Mapping[str, Any]]
-) -> Iterable[tuple[tuple[int, ...], Finding]]:
+def _compare(values: Mapping[int, Mapping[str, Any]]) -> Slow:
     times: dict[Pair, float] = {}
     for task, said in values.items():
         for speed in said["speeds"]:
@@ -182,7 +184,18 @@ def _speed(
                 peer = int(speed["peer"])
                 pair = (min(task, peer), max(task, peer))
                 times[pair] = min(times.get(pair, float(seconds)), float(seconds))  # an echo goes both ways
-    verdict = slowest(times, times=SLOW_TIMES, least_s=SLOW_S)
+    return slowest(times, times=SLOW_TIMES, least_s=SLOW_S)
+
+
+def _is_slowness(trouble: Trouble, speed: Slow) -> bool:
+    """What stopped halfway on the line of a node whose other transfers only crawl is the same slow line.
+
+    Where none of a node's large transfers passes, there is no time of it, and it isn't in `speed`: that is an MTU.
+    """
+    return trouble.kind in _HALFWAY and bool({trouble.origin, trouble.target} & set(speed.nodes))
+
+
+def _speed(cards: Mapping[int, Card], verdict: Slow) -> Iterable[tuple[tuple[int, ...], Finding]]:
     for node, ratio in verdict.nodes.items():
         card = cards[node]
         yield (

@@ -116,6 +116,24 @@ def test_a_slow_link_names_its_node(count):
     assert played.of(Outcome.WARN)
 
 
+@pytest.mark.parametrize("kind", ["stalled", "silent"])
+@pytest.mark.parametrize("halfway", [[(1, 3)], [(3, 1), (1, 3)], [(1, 0), (1, 2)], [(0, 1), (2, 1), (1, 3)]])
+def test_what_stops_halfway_on_a_slow_link_is_that_links(kind, halfway):
+    """Seen on a line of 1 Mbit/s that six transfers shared: of one, nothing came in its time."""
+    slow = dict.fromkeys(with_all(1, 4) + turned(with_all(1, 4)), 2.1)
+    played = run(cards_of(4), slow=slow.items(), silent=halfway, kind=kind)
+    assert list(played.bad) == ["n2"]
+    assert "n2's network is slow" in played.bad["n2"]
+    assert played.of(Outcome.FAIL) == []
+
+
+def test_what_stops_halfway_between_two_others_is_still_told_beside_a_slow_link():
+    slow = dict.fromkeys(with_all(1, 4) + turned(with_all(1, 4)), 2.1)
+    played = run(cards_of(4), slow=slow.items(), silent=[(0, 3)], kind="stalled")
+    assert set(played.bad) == {"n2", None}
+    assert "between n1 and n4" in played.bad[None]
+
+
 def test_a_slow_way_between_two_nodes_names_both():
     played = run(cards_of(4), slow={(0, 1): 1.0, (1, 0): 1.0}.items())
     assert list(played.bad) == [None]
