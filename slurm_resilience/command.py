@@ -63,6 +63,8 @@ def run(
         raise CommandMissing(f"there is no program {argv[0]!r} here") from error
     except PermissionError as error:
         raise CommandMissing(f"program {argv[0]!r} may not be run here") from error
+    except OSError as error:  # no process to be had at this moment, say
+        raise CommandMissing(f"program {argv[0]!r} can't be run here: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
         raise CommandTimedOut(f"{' '.join(argv)} did not answer within {timeout_s:g} s") from error
     code = done.returncode if done.returncode >= 0 else 128 - done.returncode

@@ -19,7 +19,7 @@ from tests.clusters.embedded import EmbeddedCluster
 from tests.clusters.engine import find_engine
 
 HERE = Path(__file__).parent
-SLURM_TIMEOUT_S = 420
+SLURM_TIMEOUT_S = 900
 """Slurm looks at limits and grace every 30 s, and two busy cores stretch everything else."""
 
 Mode = Literal["off", "auto", "require", "embedded", "docker", "both"]
@@ -36,7 +36,6 @@ REQUIRED: dict[Mode, tuple[Where, ...]] = {
 }
 MARKERS = (
     "quick: a test of tests/integration that runs on the embedded cluster even where not everything is asked for",
-    "docker_only: a test of tests/integration that needs what only containers have; it says what: docker_only('…')",
     f"{MARK['embedded']}: runs on the embedded Slurm (set by conftest.py)",
     f"{MARK['docker']}: runs on docker-compose.slurm.yml (set by conftest.py)",
 )
@@ -111,7 +110,7 @@ class SlurmTests:
             case "docker":
                 return self.mode in ("docker", "both")
             case "embedded":
-                if self.mode == "docker" or item.get_closest_marker("docker_only") is not None:
+                if self.mode == "docker":
                     return False
                 of_both = HERE / "integration" in item.path.parents
                 return not of_both or self.mode in ("embedded", "both") or item.get_closest_marker("quick") is not None

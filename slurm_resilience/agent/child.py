@@ -7,7 +7,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from slurm_resilience.agent.process_tree import die_with_parent
+from slurm_resilience.parent_death import die_with_parent
 
 SHIELDED = frozenset({signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2})
 _PLAIN = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGCONT)
@@ -30,9 +30,7 @@ class Child:
         parent = os.getpid()
 
         def prepare() -> None:
-            die_with_parent()
-            if os.getppid() != parent:  # it died before we asked to die with it
-                os._exit(137)
+            die_with_parent(parent)
             for number in _PLAIN:  # an ignored signal would stay ignored through exec: nohup and shells leave such
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

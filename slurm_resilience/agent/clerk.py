@@ -102,13 +102,20 @@ class Clerk:
     def _look(self) -> None:
         self._show(self._read(self._order, _ordered))
         self._show(self._read(self._end, _end_moved))
-        if not self._stop_file_seen and self._run.stop_file.exists():
+        if not self._stop_file_seen and self._stop_file_is_there():
             self._stop_file_seen = True
             self._show(StopFileTouched())
         if not self._newer_seen and time.monotonic() >= self._look_for_newer_s:
             self._look_for_newer_s = time.monotonic() + LOOK_FOR_NEWER_S
             self._look_for_newer()
         self._beat()
+
+    def _stop_file_is_there(self) -> bool:
+        try:
+            return self._run.stop_file.exists()
+        except OSError as error:  # "stale file handle", "permission denied": that must not be the end of this thread
+            self._complain(f"{self._run.stop_file} can't be looked for: {error.strerror}")
+            return False
 
     def _beat(self) -> None:
         if self._beat_s is None or time.monotonic() < self._beaten_s + self._beat_s:
@@ -164,8 +171,9 @@ class _Changing:
         version = (found.st_ino, found.st_mtime_ns, found.st_size)
         if version == self._version:
             return None
-        self._version = version
-        return self.path.read_bytes()
+        data = self.path.read_bytes()
+        self._version = version  # not before: what couldn't be read is read again
+        return data
 
 
 def _ordered(data: bytes) -> Seen:

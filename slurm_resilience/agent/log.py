@@ -19,7 +19,7 @@ class Log:
 
     def say(self, text: str) -> None:
         """One line, or nothing: srun may have closed the pipe (EPIPE), or stopped reading it (full)."""
-        line = f"srun-resilient[{self.name}]: {text}\n".encode()[:_WHOLE_BYTES]
+        line = f"srun-resilient[{self.name}]: {text}\n".encode(errors="replace")[:_WHOLE_BYTES]
         with contextlib.suppress(OSError):
             writable = select.poll()
             writable.register(_STDERR, select.POLLOUT)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from slurm_resilience.agent import rank_processes
-from slurm_resilience.agent.child import Child
+from slurm_resilience.agent.child import SHIELDED, Child
 from slurm_resilience.agent.clerk import Clerk
 from slurm_resilience.agent.doorbell import Doorbell
 from slurm_resilience.agent.log import Log
@@ -46,6 +46,8 @@ from slurm_resilience.signals.time_left import Bearing
 
 LATE_S = 0.3
 """How long after the command its signal may still be on its way to us."""
+LATE_AFTER_A_SIGNAL_S = 3.0
+"""The same where it died of a signal that Slurm sends: a busy node hands one to its processes seconds apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,8 @@ class Loop:
 
     def _hear_what_may_have_ended_it(self) -> None:
         """Where Slurm signals every process, the command may have died of it before we heard: a crash it is not."""
-        end_s = self.tools.clock.monotonic_s() + LATE_S
+        of_a_signal = self.tools.child.code in {128 + number for number in SHIELDED}
+        end_s = self.tools.clock.monotonic_s() + (LATE_AFTER_A_SIGNAL_S if of_a_signal else LATE_S)
         while self.state.stop is None and self.state.kill is None:
             left_s = end_s - self.tools.clock.monotonic_s()
             if left_s <= 0 or all_done(self.state.pages, self.rules.ranks):

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARKER = "SLURM_RESILIENCE_TREE"
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_S = 0.02
 
@@ -25,11 +24,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def become_subreaper() -> bool:
     """Orphans among our descendants become our children, not init's: they stay findable. False: the kernel refuses."""
     return bool(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-
-
-def die_with_parent() -> None:
-    """The calling process is killed when the thread that started it ends."""
-    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,8 +93,8 @@ class State:
     """The end of the job's time if it has moved since the start."""
     newer: int | None = None
     """A newer attempt of the run that has begun; None: none that we know of."""
-    termed: bool = False
-    """Whether a SIGTERM has come: Slurm counts KillWait from its first one."""
+    kill_at_s: float | None = None
+    """When Slurm kills us, on the monotonic clock, as counted from its first SIGTERM; None: none has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,8 @@ def writers_time_s(rules: Rules, state: State, now: Moment) -> float:
     if state.stop is not None and state.stop.reason is not StopReason.PEER_FAILED:
         left_s = state.stop.deadline_s - now.monotonic_s
     else:  # that the ranks have nobody to go on with says nothing about what is in their writers' hands
-        left_s = _end_on_our_clock(rules, state, now) - now.monotonic_s
+        end_s = _end_on_our_clock(rules, state, now)
+        left_s = (end_s if state.kill_at_s is None else min(end_s, state.kill_at_s)) - now.monotonic_s
     return max(min(left_s, WRITERS_S), WRITERS_LEAST_S)
 
 
@@ -255,14 +256,16 @@ def _ask(rules: Rules, state: State, asked: StopRequest, event: Event, now: Mome
     if signal is not None:
         due_s = now.monotonic_s + FORWARD_PAUSE_S
         state = replace(state, forwards_due=(*state.forwards_due, (signal, due_s)))
-    return replace(state, stop=merged, termed=state.termed or termed)
+    if termed and state.kill_at_s is None:
+        state = replace(state, kill_at_s=now.monotonic_s + rules.times.after_termination_s)
+    return replace(state, stop=merged)
 
 
 def _ends_the_time(rules: Rules, state: State, now: Moment) -> bool:
     """Whether a SIGTERM of this moment is the one that Slurm sends when the job's time is over."""
     end = known_end(rules, state)
     by_the_clock = state.stop is not None and state.stop.reason is StopReason.TIME_LIMIT
-    return by_the_clock and not state.termed and end is not None and now.wall_s >= end.end_s
+    return by_the_clock and state.kill_at_s is None and end is not None and now.wall_s >= end.end_s
 
 
 def _signal_to_forward(rules: Rules, state: State, event: Event) -> str | None:

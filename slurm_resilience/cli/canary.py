@@ -93,7 +93,7 @@ def canary(
 
     \b
         canary=$(sbatch --parsable canary.sbatch)
-        sbatch --dependency=afterok:"$canary" --kill-on-invalid-dep=yes train.sbatch
+        sbatch --dependency=afterok:"${canary%%;*}" --kill-on-invalid-dep=yes train.sbatch
 
     \b
     Exit codes:

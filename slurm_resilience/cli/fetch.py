@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slurm_resilience.manifest.records import CheckpointCommitted
 
 
-@click.command(cls=SentenceCommand)
+@click.command(cls=SentenceCommand, short_help="Bring one back from where it was published.")
 @click.argument("run", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("checkpoint", required=False)
 @click.option("--from", "from_", required=True, metavar="URL", help="Where `checkpoints publish` has put it.")
@@ -96,11 +96,12 @@ def _list(depot: Depot, names: list[str], as_json: bool) -> None:
 def _check(journal: Journal, published: Published, committed: CheckpointCommitted, other_run: bool) -> None:
     """Whether it may come into this run. Raises ConfigurationError."""
     from slurm_resilience.errors import ConfigurationError
-    from slurm_resilience.manifest.attempt import live_owner
     from slurm_resilience.manifest.chain import Chain
+    from slurm_resilience.manifest.publishing import refuse_under_their_hands
 
     chain = Chain.of(journal.read())
-    if chain.run_id != published.run_id and not other_run:
+    # One without attempts and checkpoints is nobody's so far: a fetch into a new folder that was broken off made it.
+    if chain.run_id != published.run_id and not other_run and (chain.attempts or chain.checkpoints):
         raise ConfigurationError(
             f"{journal.run.path} is run {chain.run_id}, not {published.run_id} ({published.run}), from which this was "
             "published: --other-run, if it is to go there all the same"
@@ -110,11 +111,7 @@ def _check(journal: Journal, published: Published, committed: CheckpointCommitte
             f"{committed.checkpoint} is in quarantine in {journal.run.path} ({why}): "
             f"`slurm-resilience checkpoints release {journal.run.path} {committed.checkpoint}` lets it be loaded again"
         )
-    if _is_gone(chain, committed) and live_owner(journal.run, chain) is not None:
-        raise ConfigurationError(
-            f"the running attempt may be deleting {committed.checkpoint} at this moment: fetch it when the run has "
-            "stopped, or into another run directory"
-        )
+    refuse_under_their_hands(journal.run, chain, committed)
 
 
 def _quarantine_of(chain: Chain, committed: CheckpointCommitted) -> str | None:
@@ -123,13 +120,6 @@ def _quarantine_of(chain: Chain, committed: CheckpointCommitted) -> str | None:
 
     known = [each for each in chain.checkpoints if each.committed.checkpoint == committed.checkpoint]
     return next((each.why or "" for each in known if each.state is CheckpointState.QUARANTINED), None)
-
-
-def _is_gone(chain: Chain, committed: CheckpointCommitted) -> bool:
-    from slurm_resilience.manifest.chain import CheckpointState
-
-    known = [each for each in chain.checkpoints if each.committed.checkpoint == committed.checkpoint]
-    return any(each.state is CheckpointState.FORGOTTEN for each in known)
 
 
 def _bring(

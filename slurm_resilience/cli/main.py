@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, Command] = {
     "stop": Command("stop", "stop", "Ask a running run to save and stop, and not to go on."),
     "resume": Command("resume", "resume", "Finish what a dead supervisor left undone."),
     "triage": Command("triage", "triage", "Say why a training ended, where first, and what to do."),
-    "checkpoints": Command("checkpoints", "checkpoints", "List and verify a run's checkpoints."),
+    "checkpoints": Command("checkpoints", "checkpoints", "Look at a run's checkpoints, verify, keep, exchange them."),
     "spank": Command("spank", "spank", "Say whether the SPANK plugin is installed and loaded."),
     "template": Command("template", "template", "Print a batch script to start from."),
     "sandbox": Command("sandbox", "sandbox", "Run a small Slurm cluster on this machine."),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.errors import ResilienceError
 
 if TYPE_CHECKING:
@@ -176,11 +177,10 @@ def _request(options: dict[str, Any], registry: Registry) -> PreflightRequest:
     from slurm_resilience.preflight.run_files import checkpoint_bytes_of
 
     run = options["run_dir"].absolute() if options["run_dir"] else None
-    ranks = os.environ.get("SLURM_NTASKS_PER_NODE", "")
     request = PreflightRequest(
         run_dir=run,
         checkpoint_bytes=options["checkpoint_size"] or (checkpoint_bytes_of(run) if run else None),
-        ranks_per_node=options["nproc_per_node"] or (int(ranks) if ranks.isdecimal() else None),
+        ranks_per_node=options["nproc_per_node"] or first_number(os.environ, "SLURM_NTASKS_PER_NODE"),
         interface=options["interface"],
         python=options["python"],
         all_reduce=options["all_reduce"],
@@ -204,7 +204,8 @@ def _known(registry: Registry, request: PreflightRequest) -> dict[str, str]:
     """Everything that can be looked at, with what that is."""
     from slurm_resilience.preflight.request import OWN, about
 
-    rounds = registry.rounds(all_reduce=True, run_dir=request.run_dir or Path("/"), baselines={})
+    run_dir = request.run_dir or Path("/")
+    rounds = registry.rounds(all_reduce=True, run_dir=run_dir, baselines={}, time_limit_s=request.time_limit_s)
     checks = {check.name: check.what for check in registry.checks}
     return {**OWN, **checks, **{round_.name: about(round_) for round_ in rounds}, **registry.about_across}
 

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from slurm_resilience.manifest.journal import Journal
 
 LOOK_EVERY_S = 5.0
+MOST_REST_S = 600.0
+"""Before another try at one that could not be sent, while others are made."""
 
 
-@click.command(cls=SentenceCommand)
+@click.command(cls=SentenceCommand, short_help="Copy them to a third place, an object store too.")
 @click.argument("run", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("checkpoints", nargs=-1, metavar="[CHECKPOINT]...")
 @click.option("--to", "to", metavar="URL", help="Where to. [default: $SLURM_RESILIENCE_PUBLISH]")
@@ -119,11 +121,10 @@ def _names(chain: Chain, run: Path, names: tuple[str, ...]) -> list[str]:
 
 
 def _place(to: str | None, chain: Chain) -> Any:
-    from slurm_resilience.checkpoint.tiers.places import PUBLISH, tiers_of
+    from slurm_resilience.checkpoint.tiers.places import PUBLISH, place_to_publish
     from slurm_resilience.errors import ConfigurationError
 
-    variables = dict(os.environ) | ({PUBLISH: to} if to else {})
-    place = tiers_of(variables, run=chain.name, run_id=chain.run_id).publish
+    place = place_to_publish(os.environ, option="--to", said=to, run=chain.name, run_id=chain.run_id)
     if place is None:
         raise ConfigurationError(f"where to publish is not said: --to URL, or the environment variable {PUBLISH}")
     return place
@@ -180,22 +181,30 @@ def _work(
     from slurm_resilience.manifest.chain import Chain
 
     done: list[Result] = []
-    tried: list[str] = []
+    rests_s: dict[str, float] = {}
+    again_s: dict[str, float] = {}
+    finished = False
     try:
         while not signals.asked():
             chain = Chain.of(journal.read())
+            if chain.finished and not finished:
+                finished = True
+                again_s.clear()  # what could not be sent gets its last try
             sizes = {str(c.committed.checkpoint): sum(p.bytes for p in c.committed.parts) for c in chain.checkpoints}
-            waiting = publisher.to_send(without=tried)
+            now_s = signals.monotonic_s()
+            waiting = publisher.to_send(without=[name for name, at_s in again_s.items() if not follow or at_s > now_s])
             if waiting:
-                with byte_bar(waiting[0], sizes[waiting[0]], asked=progress) as advance:
+                size_bytes = sizes.get(waiting[0], 0)  # it may have come since the look at the chain
+                with byte_bar(waiting[0], size_bytes, asked=progress) as advance:
                     result = publisher.publish_one(waiting[0], Transit(signals.asked, throttle, advance))
                 done.append(result)
-                tried.append(result.checkpoint)
+                # Longer and longer: what is damaged here would be read and sent up to there without end.
+                rest_s = min(2 * rests_s.get(result.checkpoint, LOOK_EVERY_S / 2), MOST_REST_S)
+                rests_s[result.checkpoint], again_s[result.checkpoint] = rest_s, signals.monotonic_s() + rest_s
                 _say(result, follow, as_json)
             elif not follow or chain.finished:
                 return done, False
             else:
-                tried.clear()  # what could not be sent gets its next try with the next look
                 signals.sleep(LOOK_EVERY_S)
     except Interrupted:
         pass
@@ -203,7 +212,7 @@ def _work(
 
 
 def _say(result: Result, follow: bool, as_json: bool) -> None:
-    from slurm_resilience.cli.wording import size_text
+    from slurm_resilience.size import size_text
 
     value = as_value(result, "")
     if as_json:
@@ -216,14 +225,14 @@ def _say(result: Result, follow: bool, as_json: bool) -> None:
 
 
 def _show_plan(chain: Chain, depot: Depot, waiting: list[str], as_json: bool) -> None:
-    from slurm_resilience.cli.wording import size_text
+    from slurm_resilience.size import size_text
 
     sizes = {str(each.committed.checkpoint): sum(p.bytes for p in each.committed.parts) for each in chain.checkpoints}
     if as_json:
-        value = [{"checkpoint": name, "bytes": sizes[name], "where": depot.where} for name in waiting]
+        value = [{"checkpoint": name, "bytes": sizes.get(name, 0), "where": depot.where} for name in waiting]
         click.echo(json.dumps(value, indent=2))
         return
     for name in waiting:
-        click.echo(f"would publish {name} ({size_text(sizes[name])}) at {depot.where}")
+        click.echo(f"would publish {name} ({size_text(sizes.get(name, 0))}) at {depot.where}")
     if not waiting:
         click.echo(f"nothing to publish: what is live is at {depot.where}")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from slurm_resilience.cli.exits import SentenceCommand
 
-@click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+
+@click.command(cls=SentenceCommand)
+@click.argument("run", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--anyway", is_flag=True, help="Queue the job again although the run was stopped for a reason.")
 @click.option("--take-over", is_flag=True, help="My word that the run's owner is gone, where nothing proves it.")
 @click.option(
@@ -24,6 +26,15 @@ def resume(ctx: click.Context, run: Path, anyway: bool, take_over: bool, requeue
     Writes the end of RUN's last attempt if nobody could, and carries out the decision that the journal holds: usually
     `scontrol requeue`; of a chain, that a successor is queued. Harmless when there is nothing to do, and when it is run
     twice.
+
+    \b
+    Exit codes:
+        0   the run is finished, or --dry-run
+        75  the run goes on: its job or successor is queued, or has begun
+        76  the run does not go on by itself; what helps is said
+        78  there is no run in RUN, or it never started
+        79  somebody else owns the run, or nothing proves that its owner is gone
+        1   asked for, and not done: Slurm did not answer; the same command may be given again
     """
     import getpass
     import os

@@ -33,7 +33,7 @@ def spank() -> None:
     """
 
 
-@spank.command()
+@spank.command(short_help="Say what is installed, for which Slurm, and whether it is loaded.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for programs.")
 @click.option(
     "--probe", "with_probe", is_flag=True, help="Run one tiny job step and see whether its node has the plugin."

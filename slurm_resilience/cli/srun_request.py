@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slurm_resilience.environment_variable import quantity
 from slurm_resilience.errors import ConfigurationError
 from slurm_resilience.launch.srun_options import split
 from slurm_resilience.requeue.limits import Limits
@@ -84,17 +84,7 @@ def _run_dir(said: str | None) -> Path | None:
 
 def _stop_before_end(said_s: float | None) -> float | None:
     """Raises ConfigurationError."""
-    name = "SLURM_RESILIENCE_STOP_BEFORE_END"
-    text = os.environ.get(name, "")
-    if said_s is not None or not text:
-        return said_s
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise ConfigurationError(f"the environment variable {name} is {text!r}, which is not a number of seconds")
-    return seconds
+    return quantity(os.environ, "SLURM_RESILIENCE_STOP_BEFORE_END", "seconds") if said_s is None else said_s
 
 
 def _publishing(to: str | None, limit: str | None) -> Publishing | None:

@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-_UNITS = ("kB", "MB", "GB", "TB", "PB")
-
-
-def size_text(size_bytes: float) -> str:
-    """Decimal units, as storage is sold and quotas are given."""
-    if size_bytes < 1000:
-        return f"{size_bytes:.0f} B"
-    for unit in _UNITS:
-        size_bytes /= 1000
-        if size_bytes < 999.5 or unit == _UNITS[-1]:
-            break
-    return f"{size_bytes:.3g} {unit}"
-
 
 def duration_text(seconds: float) -> str:
     """The two largest units, minutes and seconds with two digits where they come second."""

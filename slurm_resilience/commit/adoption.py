@@ -13,7 +13,7 @@ from pathlib import Path
 from slurm_resilience.clock import Clock
 from slurm_resilience.commit.gathering import Gathering, read_words
 from slurm_resilience.commit.part_word import PartWord, PartWritten
-from slurm_resilience.commit.verdict import Complete
+from slurm_resilience.commit.verdict import Complete, judge
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import CheckpointCommitted
@@ -42,10 +42,13 @@ def adopt_one(journal: Journal, name: str, *, attempt: int, clock: Clock) -> Che
     written = next((word for word in words.values() if isinstance(word, PartWritten)), None)
     if written is None:
         return None
-    gathering = Gathering(journal, folder, world_size=written.terms.world_size, fence=attempt, clock=clock)
-    seen = gathering.look()
+    world_size = written.terms.world_size
+    seen = judge(words, world_size)
     if not isinstance(seen, Complete) or seen.committed.checkpoint != name:
         return None
+    if not all(_lies_there(journal.run.path / part.file, part.bytes) for part in seen.committed.parts):
+        return None  # the words are what is left of one that somebody was removing
+    gathering = Gathering(journal, folder, world_size=world_size, fence=attempt, clock=clock)
     return seen.committed if gathering.commit(seen.committed) is None else None
 
 
@@ -64,6 +67,13 @@ def place_in_line(checkpoint: str) -> tuple[int, int, bool]:
     match = _CHECKPOINT_ID.fullmatch(checkpoint)
     assert match is not None
     return int(match[1]), int(match[2]), match[3] is not None
+
+
+def _lies_there(part: Path, size_bytes: int) -> bool:
+    try:
+        return part.stat().st_size == size_bytes
+    except FileNotFoundError:
+        return False
 
 
 def _listed(folder: Path) -> list[str]:

@@ -34,6 +34,8 @@ class Finishing:
 
     run: RunDirectory
     attempt: int
+    journal: Journal
+    """One for all jobs: it remembers how far it has read, and a long run's manifest takes seconds to read."""
 
     def finish(self, job: WriteJob, receipt: PartReceipt) -> None:
         """Give our word; on rank 0 wait for everybody's and commit. Raises Fenced, CheckpointUnavailable, OSError."""
@@ -44,7 +46,7 @@ class Finishing:
         if job.rank != 0:
             return
         gathering = Gathering(
-            Journal(self.run), folder, world_size=terms.world_size, fence=self.attempt, clock=SystemClock()
+            self.journal, folder, world_size=terms.world_size, fence=self.attempt, clock=SystemClock()
         )
         outcome = gathering.wait()
         refused = outcome if isinstance(outcome, NeverWill) else gathering.commit(outcome.committed)
@@ -88,7 +90,7 @@ def _page(runtime: str, local_rank: int) -> Iterator[Callable[[bool], None]]:
 def main(arguments: list[str]) -> int:
     root, attempt, runtime, local_rank, descriptor = arguments
     run = RunDirectory(Path(root))
-    finishing = Finishing(run, int(attempt))
+    finishing = Finishing(run, int(attempt), Journal(run))
     with _page(runtime, int(local_rank)) as busy:
         return serve(int(descriptor), run.path, finish=finishing.finish, refused=finishing.refused, busy=busy)
 

@@ -110,12 +110,15 @@ def read_plan(path: Path) -> Plan:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"the attempt's plan {path} can't be read: {error}") from error
-    if value.pop("format", None) != FORMAT:
+    if not isinstance(value, dict) or value.pop("format", None) != FORMAT:
         raise ConfigurationError(f"{path} was written by another version of slurm-resilience")
-    value["kind"] = CommandKind(value["kind"])
-    value["argv"] = tuple(value["argv"])
-    value["times"] = StopTimes(**value["times"])
-    value["limits"] = Limits(**value["limits"])
-    if value["rendezvous"] is not None:
-        value["rendezvous"] = Rendezvous(**value["rendezvous"])
-    return Plan(**value)
+    try:
+        value["kind"] = CommandKind(value["kind"])
+        value["argv"] = tuple(value["argv"])
+        value["times"] = StopTimes(**value["times"])
+        value["limits"] = Limits(**value["limits"])
+        if value["rendezvous"] is not None:
+            value["rendezvous"] = Rendezvous(**value["rendezvous"])
+        return Plan(**value)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{path} was written by another version of slurm-resilience: {error}") from error

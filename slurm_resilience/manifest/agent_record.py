@@ -7,11 +7,13 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from slurm_resilience.durable_file import replace_durably
 from slurm_resilience.errors import ManifestUnsupported
 
 FORMAT = 1
+_READ_TRIES = 3
 
 
 class Outcome(enum.Enum):
@@ -71,14 +73,25 @@ def touch_agent_record(path: Path) -> None:
 
 
 def read_agent_record(path: Path) -> AgentRecord | None:
-    """None where there is none, or it is unreadable: then nobody knows."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    if value.pop("format", None) != FORMAT:
+    """None where there is none, or it is unreadable: then nobody knows. Raises ManifestUnsupported."""
+    for _ in range(_READ_TRIES):
+        try:
+            value = json.loads(path.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        except OSError:  # replaced under our eyes: NFS has no bytes for who opened the old one (ESTALE)
+            continue
+        return _understood(path, value)
+    return None
+
+
+def _understood(path: Path, value: Any) -> AgentRecord:
+    if not isinstance(value, dict) or value.pop("format", None) != FORMAT:
         raise ManifestUnsupported(f"{path} was written by a format this version doesn't know")
-    value["outcome"] = Outcome(value["outcome"])
-    value["signals"] = tuple((name, time_s) for name, time_s in value["signals"])
-    value["ranks"] = tuple(RankEnd(**rank) for rank in value["ranks"])
-    return AgentRecord(**value)
+    try:
+        value["outcome"] = Outcome(value["outcome"])
+        value["signals"] = tuple((name, time_s) for name, time_s in value["signals"])
+        value["ranks"] = tuple(RankEnd(**rank) for rank in value["ranks"])
+        return AgentRecord(**value)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ManifestUnsupported(f"{path} holds what this version doesn't know: {error}") from error

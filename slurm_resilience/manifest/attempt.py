@@ -11,11 +11,12 @@ ranks of older attempts are fenced), then the lease names us. A crash
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from slurm_resilience.clock import Clock, SystemClock
 from slurm_resilience.durable_file import sync_directory
-from slurm_resilience.errors import ManifestUnavailable, RunOwned
+from slurm_resilience.errors import ManifestError, ManifestUnavailable, RunOwned
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.lease import Owner, process_liveness, read_lease, this_process, write_lease
@@ -24,6 +25,7 @@ from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
 
 _TRIES = 5
+_WRITE_AGAIN_AFTER_S = (0.5, 2.0, 6.0)
 
 
 def begin_attempt(
@@ -57,12 +59,22 @@ def begin_attempt(
                     attempt=number, job=job, restart_count=restart_count, cluster=cluster, taken_s=clock.now_s()
                 )
                 writer.append(AttemptStarted(number, mode, tuple(command), me.host, job, restart_count, cluster, nodes))
-                write_lease(run, me)
+                _write_lease(run, me, clock)
                 return number
         # Without the lock: Slurm may take its time to answer. Gone stays gone, so the proof keeps for the next try.
         _prove_gone(run, owner, liveness_by_slurm)
         proven_gone = owner
     raise ManifestUnavailable(f"run {run.path} changed hands {_TRIES} times while this attempt tried to begin")
+
+
+def _write_lease(run: RunDirectory, me: Owner, clock: Clock) -> None:
+    """Stubbornly: the attempt has begun, and if nothing came of it, it would count as one that gained no step."""
+    for pause_s in _WRITE_AGAIN_AFTER_S:
+        with contextlib.suppress(ManifestUnavailable):
+            write_lease(run, me)
+            return
+        clock.sleep(pause_s)
+    write_lease(run, me)
 
 
 def newer_plan(run: RunDirectory, attempt: int) -> int | None:
@@ -76,16 +88,15 @@ def newer_plan(run: RunDirectory, attempt: int) -> int | None:
 
 
 def release(run: RunDirectory, attempt: int, *, journal: Journal | None = None) -> None:
-    """Attempt `attempt` owns the run no more. Harmless when it doesn't, and twice."""
-    with (journal or Journal(run)).writing():
+    """Attempt `attempt`, whose end is told, owns the run no more. Harmless when it doesn't, and twice.
+
+    Never raises what the file system says: the end in the journal makes the run free as well.
+    """
+    with contextlib.suppress(ManifestError, OSError), (journal or Journal(run)).writing():
         owner = read_lease(run)
-        if owner is None or owner.attempt != attempt:
-            return
-        try:
+        if owner is not None and owner.attempt == attempt:
             run.lease.unlink(missing_ok=True)
             sync_directory(run.path)
-        except OSError as error:
-            raise ManifestUnavailable(f"the lease {run.lease} can't be removed: {error.strerror or error}") from error
 
 
 def live_owner(run: RunDirectory, chain: Chain) -> Owner | None:

@@ -81,7 +81,7 @@ class Chain:
     finished: bool
     """The training came to its own end: this run is never started again."""
     staged: tuple[Staged, ...] = ()
-    """Copies on fast tiers, in the order of their coming, without those of damaged and forgotten checkpoints."""
+    """Copies in second places, in the order of their coming, without those of damaged and forgotten checkpoints."""
 
     @classmethod
     def of(cls, lines: Iterable[Line]) -> Chain:

@@ -46,7 +46,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A copy on a fast tier: there as long as its nodes are."""
+    """A copy in a second place: there as long as that is."""
 
     record: CheckpointStaged
     time_s: float
@@ -155,7 +155,7 @@ class CheckpointHistory:
             self._checkpoints[checkpoint] = replace(known, state=CheckpointState.LIVE, why=None)
 
     def _end(self, checkpoint: CheckpointId, state: CheckpointState, why: str) -> None:
-        # Copies on fast tiers go with it: what is damaged must never be loaded from anywhere.
+        # Copies in second places go with it: what is damaged must never be loaded from anywhere.
         self._staged = {key: told for key, told in self._staged.items() if key[0] != checkpoint}
         known = self._checkpoints.get(checkpoint)
         if known is None or known.state is CheckpointState.FORGOTTEN:  # forgotten is for good

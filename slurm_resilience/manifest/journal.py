@@ -18,6 +18,7 @@ from slurm_resilience.durable_file import make_directory_durably, replace_durabl
 from slurm_resilience.errors import ConfigurationError, Fenced, ManifestDamaged, ManifestError, ManifestUnavailable
 from slurm_resilience.manifest.encoding import decode, encode
 from slurm_resilience.manifest.lock import PATIENCE_S, Flock, NativeLock, RunLock, say_on_stderr
+from slurm_resilience.manifest.read_once import ReadOnce
 from slurm_resilience.manifest.records import AttemptStarted, Line, Record, RunCreated, RunId
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.manifest.text import parse
@@ -47,6 +48,7 @@ class Journal:
         self._native_lock = native_lock
         self._say = say
         self._known = _Known()
+        self._once: ReadOnce | None = None
 
     def exists(self) -> bool:
         try:
@@ -77,13 +79,29 @@ class Journal:
         for _ in range(_READ_TRIES):
             raw = self._bytes()
             try:
-                return list(parse(self.run.journal, raw).lines)
+                return self._parsed(raw)
             except ManifestDamaged:
                 # A writer may have replaced a torn tail under our eyes: damage looks the same twice.
                 if raw == seen:
                     raise
                 seen = raw
-        return list(parse(self.run.journal, self._bytes()).lines)
+        return self._parsed(self._bytes())
+
+    @contextlib.contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Inside, what was read once is not parsed again: for who reads it several times and has seconds for that.
+
+        Not for longer: the lines of a run of many ranks take some hundred megabytes.
+        """
+        before, self._once = self._once, self._once or ReadOnce()
+        try:
+            yield
+        finally:
+            self._once = before
+
+    def _parsed(self, raw: bytes) -> list[Line]:
+        once = self._once
+        return list(parse(self.run.journal, raw).lines) if once is None else once.lines(self.run.journal, raw)
 
     def holds(self, record: Record) -> bool:
         """Whether the line is there, say after an append that failed. False where nobody can say."""
@@ -111,7 +129,7 @@ class Journal:
                 except FileNotFoundError:
                     raise self._no_such_run() from None
             try:
-                writer = Writer(self.run.journal, descriptor, self._clock, self._known)
+                writer = Writer(self.run.journal, descriptor, self._clock, self._known, self._parsed)
                 writer.catch_up()
                 yield writer
             finally:
@@ -119,7 +137,9 @@ class Journal:
                     os.close(descriptor)
 
     def _locked(self) -> RunLock:
-        if not self.run.path.is_dir():
+        with _translated(self.run.path):
+            there = self.run.path.is_dir()
+        if not there:
             raise self._no_such_run()
         return RunLock(
             self.run.lock, patience_s=self._patience_s, clock=self._clock, native=self._native_lock, say=self._say
@@ -154,8 +174,11 @@ class _Known:
 class Writer:
     """The manifest, open and locked. Made by `Journal.writing`."""
 
-    def __init__(self, path: Path, descriptor: int, clock: Clock, known: _Known) -> None:
+    def __init__(
+        self, path: Path, descriptor: int, clock: Clock, known: _Known, parsed: Callable[[bytes], list[Line]]
+    ) -> None:
         self._path = path
+        self._parsed = parsed
         self._descriptor = descriptor
         self._clock = clock
         self._known = known
@@ -178,7 +201,8 @@ class Writer:
     def lines(self) -> list[Line]:
         """All lines, from the first."""
         with _translated(self._path):
-            return list(parse(self._path, _read_from(self._descriptor, 0)).lines)
+            raw = _read_from(self._descriptor, 0)
+        return self._parsed(raw)
 
     def append(self, *records: Record, fence: int | None = None) -> list[Line]:
         """As `Journal.append`."""

@@ -11,6 +11,7 @@ dies in between leaves the second lock behind, which is broken in the same way.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -24,6 +25,8 @@ from slurm_resilience.errors import ManifestUnavailable
 from slurm_resilience.process_identity import Identity, Liveness, liveness
 
 _POLL_S = 0.05
+_RELEASE_AGAIN_AFTER_S = (0.05, 0.2, 0.5, 1.0)
+"""A link that stays is held by a process that lives: for everybody else the run can't be written to any more."""
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -53,6 +56,18 @@ class LinkLock:
         self._token = token
 
     def release(self) -> None:
+        """Raises ManifestUnavailable where the link can't be removed: then it is held until this process ends."""
+        for pause_s in _RELEASE_AGAIN_AFTER_S:
+            with contextlib.suppress(OSError):
+                self._remove()
+                return
+            self._clock.sleep(pause_s)
+        try:
+            self._remove()
+        except OSError as error:
+            raise ManifestUnavailable(f"{self._held_path} can't be removed: {error}") from error
+
+    def _remove(self) -> None:
         holder = _read(self._held_path)
         if holder is not None and holder.token == self._token:  # else a person removed it, and another has it now
             self._held_path.unlink(missing_ok=True)

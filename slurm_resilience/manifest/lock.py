@@ -98,7 +98,7 @@ class RunLock:
         return self.path.with_name(f"{self.path.name}.by-link")
 
     def __enter__(self) -> None:
-        if not self.mark.exists():
+        if not self._by_link():
             try:
                 native = self._native(self.path)
                 if not native.acquire(self._patience_s):
@@ -112,7 +112,12 @@ class RunLock:
                     raise ManifestUnavailable(f"{self.path} can't be locked: {error}") from error
                 self._fall_back()
             else:
-                if not self.mark.exists():
+                try:
+                    by_link = self._by_link()
+                except ManifestUnavailable:
+                    native.release()
+                    raise
+                if not by_link:
                     self._held = native
                     return
                 native.release()  # somebody found in the meantime that flock doesn't work everywhere
@@ -124,6 +129,12 @@ class RunLock:
         held, self._held = self._held, None
         if held is not None:
             held.release()
+
+    def _by_link(self) -> bool:
+        try:
+            return self.mark.exists()
+        except OSError as error:
+            raise ManifestUnavailable(f"{self.mark} can't be looked for: {error.strerror or error}") from error
 
     def _fall_back(self) -> None:
         self._say(f"the file system of {self.path} refuses flock: a lock by hard link is used for this run instead")

@@ -11,7 +11,13 @@ from slurm_resilience.checkpoint.tiers.part_contents import contents_of_parts
 from slurm_resilience.checkpoint.tiers.publication import Outgoing, Parcel
 from slurm_resilience.checkpoint.tiers.published import Published, PublishedFile
 from slurm_resilience.checkpoint.tiers.publishing_plan import Candidate
-from slurm_resilience.errors import CheckpointDamaged, CheckpointUnavailable, CheckpointUnsupported
+from slurm_resilience.errors import (
+    CheckpointDamaged,
+    CheckpointUnavailable,
+    CheckpointUnsupported,
+    ConfigurationError,
+)
+from slurm_resilience.manifest.attempt import live_owner
 from slurm_resilience.manifest.chain import Chain, Checkpoint, CheckpointState
 from slurm_resilience.manifest.encoding import NotUnderstood, NotWhatWasWritten, decode, encode
 from slurm_resilience.manifest.journal import Journal
@@ -23,6 +29,7 @@ from slurm_resilience.manifest.records import (
     Line,
     Record,
 )
+from slurm_resilience.manifest.run_directory import RunDirectory
 
 
 def candidates(chain: Chain, where: str, named: Sequence[str] = ()) -> list[Candidate]:
@@ -86,19 +93,29 @@ def committed_of(published: Published, where: str) -> CheckpointCommitted:
     return record
 
 
+def refuse_under_their_hands(run: RunDirectory, chain: Chain, record: CheckpointCommitted) -> None:
+    """Raises ConfigurationError for a checkpoint that is forgotten, while an attempt is running."""
+    states = {each.committed.checkpoint: each.state for each in chain.checkpoints}
+    if states.get(record.checkpoint) is CheckpointState.FORGOTTEN and live_owner(run, chain) is not None:
+        raise ConfigurationError(
+            f"the running attempt may be deleting {record.checkpoint} at this moment: fetch it when the run has "
+            "stopped, or into another run directory"
+        )
+
+
 def take_in(journal: Journal, record: CheckpointCommitted, where: str, *, pin: bool) -> bool:
     """Let the manifest know a checkpoint that was fetched from `where` and verified. False: it is whole here already,
     live or in quarantine.
 
     `pin`: a checkpoint that somebody has fetched is mostly an old one, and retention would be at it with the next
-    commit.
+    commit. Raises ConfigurationError where an attempt has begun meanwhile, which clears away what is forgotten.
     """
     with journal.writing() as writer:
-        known = {each.committed.checkpoint: each for each in Chain.of(writer.lines()).checkpoints}.get(
-            record.checkpoint
-        )
+        chain = Chain.of(writer.lines())
+        known = {each.committed.checkpoint: each for each in chain.checkpoints}.get(record.checkpoint)
         if known is not None and known.state in (CheckpointState.LIVE, CheckpointState.QUARANTINED):
             return False
+        refuse_under_their_hands(journal.run, chain, record)
         told: list[Record] = [record]
         if known is None or where not in known.published or known.committed.parts != record.parts:
             told.append(CheckpointPublished(record.checkpoint, where))

@@ -127,14 +127,14 @@ class CheckpointCommitted:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStaged:
-    """Every part is whole on a fast tier that may vanish with its node. Not durable yet: that is `committed`."""
+    """Every part is whole in a second place, which may vanish with its node. Not durable yet: that is `committed`."""
 
     checkpoint: CheckpointId
     step: int
     attempt: int
     world_size: int
     where: str
-    """The tier, as the user named it."""
+    """The second place, as the user named it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import importlib
 import json
@@ -15,7 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-_PR_SET_PDEATHSIG = 1
+from slurm_resilience.parent_death import die_with_parent
+
 WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)
 """Slurm's, for the training: the node's program does without them."""
 _LAST_NOISE_BYTES = 2000
@@ -120,18 +120,11 @@ def start(work: Work) -> Child:
     return Child(pid, result, noise, time.monotonic())
 
 
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process when `parent` dies."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def _be_the_child(work: Work, result: int, noise: int, parent: int) -> NoReturn:
     """Whatever happens in here, the caller's stack is never gone back to."""
     try:
         os.setpgid(0, 0)
-        die_with(parent)
+        die_with_parent(parent)
         for warning in WARNINGS:
             signal.signal(warning, signal.SIG_DFL)  # what is ignored stays so for the programs that a check runs
         _settle_descriptors(result, noise)

@@ -103,7 +103,12 @@ def _conduct(request: PreflightRequest, course: Course, registry: Registry, say:
     baselines = registry.baselines([card.node for card in cards])
     gathering = Gathering(talk, request, end_s, course.results, say)
     gathering.run_checks([check for check in registry.checks if request.wants(check.name)], baselines)
-    rounds = registry.rounds(all_reduce=request.all_reduce, run_dir=request.run_dir, baselines=baselines)
+    rounds = registry.rounds(
+        all_reduce=request.all_reduce,
+        run_dir=request.run_dir,
+        baselines=baselines,
+        time_limit_s=request.time_limit_s,
+    )
     run_rounds(gathering, [each for each in rounds if request.wants(each.name)])
     talk.say({"kind": "bye"})
     course.results[:0] = _presence(request, course)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from slurm_resilience.launch.rendezvous import candidate_ports, ephemeral_ports
-from slurm_resilience.preflight.child import die_with
+from slurm_resilience.parent_death import die_with_parent
 
 _MOST_CALLERS = 1024
 _MOST_WAITING_BYTES = 1 << 20
@@ -28,7 +28,7 @@ def serve(key: str) -> tuple[int, ...]:
     parent = os.getpid()
     if os.fork() == 0:
         try:
-            die_with(parent)
+            die_with_parent(parent)
             _keep_only({listener.fileno() for listener in listeners})
             for standard in (0, 1, 2):  # the channel is the node's alone
                 os.dup2(os.open(os.devnull, os.O_RDWR), standard)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.preflight.channel import Collector, lines_of
 from slurm_resilience.preflight.check import Check, Context
 from slurm_resilience.preflight.child import WARNINGS
@@ -174,10 +175,9 @@ def _is_alone(task: Task) -> bool:
 
 
 def _with_own_facts(context: Context) -> Context:
-    gpus = context.environment.get("SLURM_GPUS_ON_NODE", "")
-    if context.gpus is not None or not gpus.isdecimal():
+    if context.gpus is not None:
         return context
-    return replace(context, gpus=int(gpus))
+    return replace(context, gpus=first_number(context.environment, "SLURM_GPUS_ON_NODE"))
 
 
 def seat(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Seat:

@@ -81,7 +81,7 @@ def read_report(path: Path) -> Report | None:
     """
     try:
         value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or "format" not in value:
         return None
@@ -89,7 +89,7 @@ def read_report(path: Path) -> Report | None:
         raise ManifestUnsupported(f"{path}: a preflight report of format {value['format']!r}, which isn't known here")
     try:
         return _report_of(value)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
 
 

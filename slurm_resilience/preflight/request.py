@@ -59,7 +59,7 @@ class PreflightRequest:
 
 class MakeRounds(Protocol):
     def __call__(
-        self, *, all_reduce: bool, run_dir: Path | None, baselines: Mapping[str, Mapping[str, Any]]
+        self, *, all_reduce: bool, run_dir: Path | None, baselines: Mapping[str, Mapping[str, Any]], time_limit_s: float
     ) -> Sequence[Round]: ...
 
 

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.errors import ConfigurationError
 
 _NO_STEPS = frozenset({"4294967290", "4294967291"})
@@ -77,5 +78,4 @@ def job_of(environment: Mapping[str, str]) -> tuple[str | None, int]:
     array, task = environment.get("SLURM_ARRAY_JOB_ID"), environment.get("SLURM_ARRAY_TASK_ID")
     if job and array and task:
         job = f"{array}_{task}"
-    restarts = environment.get("SLURM_RESTART_COUNT", "")
-    return job, int(restarts) if job and restarts.isdecimal() else 0
+    return job, (first_number(environment, "SLURM_RESTART_COUNT") or 0) if job else 0

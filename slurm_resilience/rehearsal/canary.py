@@ -18,6 +18,7 @@ from slurm_resilience.manifest.records import Cause
 from slurm_resilience.rehearsal.canary_plan import Part
 from slurm_resilience.rehearsal.canary_report import GaveUp, Report, Shown, Stage, Verdict, conclude
 from slurm_resilience.rehearsal.canary_run import CanaryRun
+from slurm_resilience.size import size_text
 
 LOOK_S = 0.5
 _NOT_THE_TRAININGS = (Cause.PREEMPTED, Cause.TIME_LIMIT, Cause.WARNED, Cause.CANCELLED, Cause.CANCELLED_BY_ADMIN)
@@ -183,8 +184,8 @@ class _Part:
         why = self.run.verify(newest, timeout_s=self.canary.patience_s)
         if why is not None:
             raise _Failed(f"checkpoint {newest.checkpoint}: {why}")
-        size = sum(part.bytes for part in newest.parts)
-        return newest.step, f"step {newest.step}, {size / 1e6:.1f} MB, is whole; saved in {newest.seconds:.1f} s"
+        size = size_text(sum(part.bytes for part in newest.parts))
+        return newest.step, f"step {newest.step}, {size}, is whole; saved in {newest.seconds:.1f} s"
 
     def _wait(self, happened: Callable[[], bool], number: int, otherwise: str) -> None:
         """Until it has happened. Whatever ends the training before is the stage's failure."""

@@ -116,7 +116,7 @@ class Cluster:
         """Run a client command against this cluster, with `env` added to its environment."""
         return run(argv, timeout_s=timeout_s, env={**self.environment(), **(env or {})})
 
-    def up(self, *, outlive_me: bool = False, timeout_s: float = 60) -> None:
+    def up(self, *, outlive_me: bool = False, timeout_s: float = 180) -> None:
         """Bring the cluster up and wait until all its nodes are idle.
 
         Raises ConfigurationError (no Slurm here, no cgroup, folder in use) and DaemonFailed; nothing is left behind.
@@ -175,10 +175,11 @@ class Cluster:
         """End slurmctld; it saves its state first."""
         self.daemons.end("slurmctld", signal.SIGTERM, timeout_s=30)
 
-    def start_controller(self, *, timeout_s: float = 30) -> None:
+    def start_controller(self, *, timeout_s: float = 120) -> None:
         """Start slurmctld again and wait until it answers."""
         self.daemons.start_controller()
-        self._wait(lambda: bool(self._node_states()), "slurmctld", time.monotonic() + timeout_s)
+        deadline = time.monotonic() + timeout_s
+        self._wait(lambda: bool(self._node_states()), "slurmctld", deadline, needs=("slurmctld",))
 
     def slurmd_alive(self, node: str) -> bool:
         return self.daemons.alive(node_daemon(self._known(node)))
@@ -187,10 +188,11 @@ class Cluster:
         """SIGKILL to the node's slurmd. Its slurmstepds and the job live on, as on a node that lost touch."""
         self.daemons.end(node_daemon(self._known(node)), signal.SIGKILL)
 
-    def start_slurmd(self, node: str, *, timeout_s: float = 30) -> None:
+    def start_slurmd(self, node: str, *, timeout_s: float = 120) -> None:
         """Start the node's slurmd again and wait until the controller has heard of it."""
         self.daemons.start_node(self._known(node))
-        self._wait(lambda: _serves(self._node_states().get(node, "")), node_daemon(node), time.monotonic() + timeout_s)
+        deadline, slurmd = time.monotonic() + timeout_s, node_daemon(node)
+        self._wait(lambda: _serves(self._node_states().get(node, "")), slurmd, deadline, needs=(slurmd,))
 
     def _known(self, node: str) -> str:
         if node not in self.node_names:
@@ -246,9 +248,10 @@ class Cluster:
             return {}
         return {name: state for name, _, state in (line.strip().partition(" ") for line in answer.out.splitlines())}
 
-    def _wait(self, done: Callable[[], bool], daemon: str, deadline: float) -> None:
+    def _wait(self, done: Callable[[], bool], daemon: str, deadline: float, *, needs: tuple[str, ...] = ()) -> None:
+        """`needs`: in vain without these; none named: without any of them all."""
         while not done():
-            self.daemons.raise_for_dead()
+            self.daemons.raise_for_dead(*needs)
             if time.monotonic() > deadline:
                 raise DaemonFailed(daemon, self.daemons.last_line(daemon))
             time.sleep(0.05)

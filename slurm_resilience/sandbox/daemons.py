@@ -145,8 +145,9 @@ class Daemons:
         """Every daemon that was ever started here."""
         return sorted(note.stem for note in self._layout.pids.glob("*.json"))
 
-    def raise_for_dead(self) -> None:
-        for daemon in self.names():
+    def raise_for_dead(self, *daemons: str) -> None:
+        """For one of these, or for any that was ever started."""
+        for daemon in daemons or self.names():
             if not self.alive(daemon):
                 raise DaemonFailed(daemon, self.last_line(daemon))
 

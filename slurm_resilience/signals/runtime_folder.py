@@ -101,7 +101,7 @@ class StopPageWriter(_Page):
         super().__init__(folder / "stop", write=True)
 
     def write(self, request: StopRequest) -> None:
-        because = request.because.encode()[:208]
+        because = request.because.encode(errors="replace")[:208]
         body = struct.pack("<d d 208s", request.requested_s, request.deadline_s, because)
         self.memory[1 : _STOP.size] = struct.pack("<BHI", FORMAT, len(because), zlib.crc32(body)) + body
         self.memory[0] = int(request.reason)  # last: who sees the reason finds the rest

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slurm_resilience.command import Completed, run
+from slurm_resilience.command import Completed, run, signal_name
 from slurm_resilience.errors import CommandMissing, CommandTimedOut, SlurmRejected, SlurmUnavailable
 
 Runner = Callable[..., Completed]
@@ -36,8 +36,11 @@ _SILENCE = (
     "authentication error",  # munge is down, or the key of auth/slurm gone: not the word of a controller
     "munge encode failed",
     "problem talking to the database",
+    "try again later",  # "Job can not be altered now, …": between two states, at a burst buffer's stage-out, say
 )
 NOT_KNOWN = ("invalid job id",)
+_ENDED_BY = frozenset(128 + number for number in (1, 2, 3, 9, 10, 12, 15))
+"""What a command leaves with that a signal has ended: Slurm may signal every process of a job, ours among them."""
 
 
 def own_environment(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -86,6 +89,9 @@ def failure(done: Completed) -> SlurmUnavailable | SlurmRejected:
     """What an answer that is none means, whatever the command left with."""
     if _is_silence(f"{done.err}\n{done.out}".lower()):
         return SlurmUnavailable(f"Slurm's controller does not answer: {done.complaint}")
+    if done.code in _ENDED_BY:  # no word of the controller's, and it may have been done
+        name = signal_name(done.code - 128)
+        return SlurmUnavailable(f"`{' '.join(done.argv)}` was ended by {name}: whether it was done is not known")
     return SlurmRejected(f"Slurm refused `{' '.join(done.argv)}`: {done.complaint}")
 
 

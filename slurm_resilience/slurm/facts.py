@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.errors import ConfigurationError
 from slurm_resilience.slurm.client import JobRef
 
@@ -39,15 +40,8 @@ class JobFacts:
     end_s: float | None
 
 
-def _number(environment: Mapping[str, str], name: str) -> int | None:
-    """The leading number of a variable: `4`, `4(x2)`, `4,2`: nodes that differ are taken by the first of them."""
-    text = environment.get(name, "")
-    digits = text[: len(text) - len(text.lstrip("0123456789"))]
-    return int(digits) if digits else None
-
-
 def _gpus(environment: Mapping[str, str]) -> int | None:
-    count = _number(environment, "SLURM_GPUS_ON_NODE")
+    count = first_number(environment, "SLURM_GPUS_ON_NODE")
     if count is not None:
         return count
     per_node = environment.get("SLURM_GPUS_PER_NODE", "")  # `4`, `a100:4`, `a100:2,v100:2`
@@ -57,33 +51,34 @@ def _gpus(environment: Mapping[str, str]) -> int | None:
 
 def job_facts(environment: Mapping[str, str]) -> JobFacts | None:
     """None outside a job. Raises ConfigurationError where a run can't be started from (a step, a heterogeneous job)."""
-    job_id = _number(environment, "SLURM_JOB_ID")
+    job_id = first_number(environment, "SLURM_JOB_ID")
     if job_id is None:
         return None
-    step = _number(environment, "SLURM_STEP_ID")
+    step = first_number(environment, "SLURM_STEP_ID")
     if step is not None and step != _INTERACTIVE_STEP:
         raise ConfigurationError(
             f"srun-resilient was started inside step {job_id}.{step}: put it in srun's place, not behind it"
         )
-    if _number(environment, "SLURM_HET_SIZE") is not None:
+    if first_number(environment, "SLURM_HET_SIZE") is not None:
         raise ConfigurationError(f"job {job_id} is heterogeneous, which is not supported")
-    array_job, array_task = _number(environment, "SLURM_ARRAY_JOB_ID"), _number(environment, "SLURM_ARRAY_TASK_ID")
+    array_job = first_number(environment, "SLURM_ARRAY_JOB_ID")
+    array_task = first_number(environment, "SLURM_ARRAY_TASK_ID")
     job = f"{array_job}_{array_task}" if array_job is not None and array_task is not None else str(job_id)
-    end_s = _number(environment, "SLURM_JOB_END_TIME")
+    end_s = first_number(environment, "SLURM_JOB_END_TIME")
     return JobFacts(
         job=JobRef(job),
         job_id=job_id,
         array_task=array_task,
-        restart_count=_number(environment, "SLURM_RESTART_COUNT") or 0,
+        restart_count=first_number(environment, "SLURM_RESTART_COUNT") or 0,
         batch=environment.get("ENVIRONMENT") == "BATCH",
         name=environment.get("SLURM_JOB_NAME", ""),
         cluster=environment.get("SLURM_CLUSTER_NAME"),
         partition=environment.get("SLURM_JOB_PARTITION"),
         nodes=environment.get("SLURM_JOB_NODELIST", ""),
-        node_count=_number(environment, "SLURM_JOB_NUM_NODES") or 1,
-        tasks=_number(environment, "SLURM_NTASKS"),
-        tasks_per_node=_number(environment, "SLURM_NTASKS_PER_NODE"),
-        cpus_per_node=_number(environment, "SLURM_JOB_CPUS_PER_NODE"),
+        node_count=first_number(environment, "SLURM_JOB_NUM_NODES") or 1,
+        tasks=first_number(environment, "SLURM_NTASKS"),
+        tasks_per_node=first_number(environment, "SLURM_NTASKS_PER_NODE"),
+        cpus_per_node=first_number(environment, "SLURM_JOB_CPUS_PER_NODE"),
         gpus_per_node=_gpus(environment),
         submit_directory=environment.get("SLURM_SUBMIT_DIR"),
         end_s=float(end_s) if end_s else None,

@@ -109,7 +109,7 @@ class Deeds:
         try:
             outcome = self.asking.until_answered(requeue, f"asking Slurm to requeue job {job}")
         except SlurmRejected as refusal:
-            outcome = _after_refusal(slurm, attempt, JobRef(job), refusal)
+            outcome = self._after_refusal(slurm, attempt, JobRef(job), refusal)
         except SlurmError as error:
             return NotDone(f"{error}; `slurm-resilience resume {self.run}` does it", final=False)
         if isinstance(outcome, Done):
@@ -117,6 +117,18 @@ class Deeds:
         if outcome.overtaken:
             self.say(f"attempt {attempt.number} was to be followed by another, but {outcome}")
         return outcome
+
+    def _after_refusal(self, slurm: SlurmClient, attempt: Attempt, job: JobRef, refusal: SlurmRejected) -> Outcome:
+        """A refusal is harmless where the job is queued already, and Slurm's word where it isn't."""
+        try:
+            record = self.asking.until_answered(
+                lambda: slurm.job(job), f"asking Slurm whether job {job} is queued already", within_s=UNSURE_S
+            )
+        except SlurmError:
+            record = None
+        if record is not None and record.restarts > (attempt.started.restart_count or 0):
+            return Done("somebody had queued the job again before us")
+        return NotDone(f"{refusal}; to go on, submit the job again", final=True)
 
     def _cancelled(self, attempt: Attempt, record: JobRecord) -> bool:
         """Whether `record` shows a cancellation that was not weighed when it was decided to go on.
@@ -228,14 +240,3 @@ def _take_back(slurm: SlurmClient, job: JobRef) -> Outcome:
         return NotDone(f"job {job} has started again, and leaves at once", final=False)
     slurm.cancel(job)
     return Done(f"scancel {job}, which had been queued again; `scontrol requeue {job}` brings it back")
-
-
-def _after_refusal(slurm: SlurmClient, attempt: Attempt, job: JobRef, refusal: SlurmRejected) -> Outcome:
-    """A refusal is harmless where the job is queued already, and Slurm's word where it isn't."""
-    try:
-        record = slurm.job(job)
-    except SlurmError:
-        record = None
-    if record is not None and record.restarts > (attempt.started.restart_count or 0):
-        return Done("somebody had queued the job again before us")
-    return NotDone(f"{refusal}; to go on, submit the job again", final=True)

@@ -75,6 +75,10 @@ class Ending:
 
     def conclude(self, number: int, seen: Seen) -> Conclusion:
         """Write the end of attempt `number`, unless it is written, and carry the decision out, unless it has been."""
+        with self.journal.remembering():  # seconds are all there may be until Slurm's kill
+            return self._conclude(number, seen)
+
+    def _conclude(self, number: int, seen: Seen) -> Conclusion:
         attempt = self._ended(number, seen)
         assert attempt.ended is not None
         newer = self._newer_than(number)
@@ -134,17 +138,21 @@ class Ending:
         )
 
     def _newer_than(self, number: int) -> int | None:
-        chain = Chain.of(self.journal.read())
+        chain = self._read()
         newest = chain.newest_attempt
         return newest.number if newest is not None and newest.number > number and not chain.finished else None
 
     def _ended(self, number: int, seen: Seen) -> Attempt:
         """The attempt with its end, which is written now where it is not yet."""
-        chain = Chain.of(self.journal.read())
+        chain = self._read()
         attempt = chain.attempt(number)
         if attempt is None:
             raise ValueError(f"attempt {number} of {self.run.path} never started")
         return attempt if attempt.ended is not None else self._write_end(chain, attempt, seen)
+
+    def _read(self) -> Chain:
+        """A file system's bad moment must cost neither the decision nor the deed."""
+        return self._asking.until_answered(lambda: Chain.of(self.journal.read()), "reading the run's journal")
 
     def _write_end(self, chain: Chain, attempt: Attempt, seen: Seen) -> Attempt:
         job = attempt.started.job

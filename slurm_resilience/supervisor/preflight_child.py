@@ -69,13 +69,18 @@ class PreflightChild:
         try:
             while not _is_over(child):
                 heard = [number for number in notices.wait(TICK_S) if number is not signal.SIGCHLD]
-                if heard or self.stop_asked():
+                if heard or self._stop_asked():
                     return Interrupted(tuple(heard), self.clock.monotonic_s())
                 if self.clock.monotonic_s() >= deadline_s:
                     return NotRun(f"it did not end within {self.within_s + MARGIN_S:.0f} s, and was killed")
         finally:
             self._end(child)
         return self._found(child.returncode)
+
+    def _stop_asked(self) -> bool:
+        with contextlib.suppress(OSError):  # a file that can't be looked for is nobody's word
+            return self.stop_asked()
+        return False
 
     def _end(self, child: subprocess.Popen[bytes]) -> None:
         """Its whole group: a child that died may leave its srun behind. It is waited for last, so that its number, the

@@ -7,7 +7,6 @@ A training never waits for it, and a requeue neither; what it has begun, the nex
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import shlex
 import signal
@@ -21,6 +20,7 @@ from slurm_resilience.errors import ResilienceError
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.parent_death import die_with_parent
 from slurm_resilience.requeue.decision import Decision
 from slurm_resilience.supervisor.destination import Waiting, waiting_for
 from slurm_resilience.supervisor.notices import HEARD, Notices
@@ -42,7 +42,6 @@ SHIELDED = frozenset({signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIG
 """What Slurm sends to a batch script's processes. SIGINT is left: its session is its own, so it is our word alone."""
 SAY_EVERY_S = 30.0
 LOOK_EVERY_S = 2.0
-_PR_SET_PDEATHSIG = 1
 _LAST_WORDS_BYTES = 4096
 
 
@@ -216,12 +215,9 @@ class Publisher:
 
 def _prepare(parent: int) -> Callable[[], None]:
     """Between fork and exec: gone when the supervisor is, deaf to what is said to the job, last in line for a CPU."""
-    libc = ctypes.CDLL(None)
 
     def prepare() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:  # it died before we asked to die with it
-            os._exit(137)
+        die_with_parent(parent)
         os.nice(NICENESS)
         for number in HEARD:
             signal.signal(number, signal.SIG_DFL)

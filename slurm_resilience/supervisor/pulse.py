@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slurm_resilience.environment_variable import quantity
 from slurm_resilience.errors import ConfigurationError
 
 VARIABLE = "SLURM_RESILIENCE_SILENT_AFTER"
@@ -22,16 +23,12 @@ ABSENT_S = 3.0
 
 def silent_after_s(environment: Mapping[str, str]) -> float:
     """How long an agent may be silent; 0: for ever. Raises ConfigurationError for what is no time."""
-    text = environment.get(VARIABLE, "")
-    if not text:
+    seconds = quantity(environment, VARIABLE, "seconds")
+    if seconds is None:
         return SILENT_AFTER_S
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if seconds == 0 or LEAST_S <= seconds < float("inf"):
-        return seconds
-    raise ConfigurationError(f"{VARIABLE}={text}: it is a number of seconds, at least {LEAST_S:g}, or 0 for never")
+    if 0 < seconds < LEAST_S:
+        raise ConfigurationError(f"{VARIABLE}={seconds:g}: it is at least {LEAST_S:g} seconds, or 0 for never")
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ LOOK_FOR_NEWER_S = 5.0
 GHOST_STAYS_S = 30.0
 """How long srun may stay once the run has gone on elsewhere. The agents end within 15 s, but on a node that is cut off
 nobody can tell srun that its tasks have ended."""
+NOT_STARTED = 126
+"""What a shell leaves with that can't run what it found."""
 _BAD = (Outcome.FAILED, Outcome.NOT_STARTED)
 
 
@@ -81,6 +83,9 @@ class StepWatch:
     _asked_why_s: float = 0.0
     _why: Question[bool] = field(default_factory=lambda: Question("why"))
     _ordered: dict[str, float] = field(default_factory=dict)
+    _order_due: bytes | None = None
+    """An order that the file system has refused so far."""
+    _said: set[str] = field(default_factory=set)
     _signals: list[str] = field(default_factory=list)
     _must_leave_s: float | None = None
     _interrupts: int = 0
@@ -102,6 +107,9 @@ class StepWatch:
             )
         except FileNotFoundError as error:
             raise CommandMissing(f"there is no program {self.argv[0]!r} here") from error
+        except (OSError, subprocess.SubprocessError) as error:  # no process to be had at this moment, say
+            self.say(f"{self.argv[0]} can't be started: {getattr(error, 'strerror', error)}")
+            return StepEnd(NOT_STARTED, tuple(number.name for number in heard), None, in_grace=False, started=False)
         for number in heard:
             self._hear(number, child)
         look_s = self.clock.monotonic_s()
@@ -143,7 +151,7 @@ class StepWatch:
         return StepEnd(code, tuple(self._signals), self._must_leave_s, self._in_grace is True)
 
     def records(self) -> list[AgentRecord]:
-        return agent_records(self.run, self.attempt, self.say)
+        return agent_records(self.run, self.attempt, self._say_once)
 
     def _hear(self, number: signal.Signals, child: subprocess.Popen[bytes]) -> None:
         if number is signal.SIGCHLD:
@@ -170,18 +178,33 @@ class StepWatch:
         if reason.name in self._ordered:
             return
         self._ordered[reason.name] = self.clock.monotonic_s()
-        value = {"reason": reason.name, "because": because, "seconds": seconds}
+        self._order_due = json.dumps({"reason": reason.name, "because": because, "seconds": seconds}).encode()
+        self._write_order()
+
+    def _write_order(self) -> None:
+        if self._order_due is None:
+            return
         try:
-            replace_durably(self.run.stop_order(self.attempt), json.dumps(value).encode())
+            replace_durably(self.run.stop_order(self.attempt), self._order_due)
         except OSError as error:
-            self.say(f"the stop order could not be written ({error}): only Slurm's own signals reach the ranks")
+            why = error.strerror or error
+            self._say_once(f"the stop order could not be written ({why}): only Slurm's own signals reach the ranks")
+        else:
+            self._order_due = None
+
+    def _say_once(self, text: str) -> None:
+        """Of what is met again at every look."""
+        if text not in self._said:
+            self._said.add(text)
+            self.say(text)
 
     def _look_at_records(self) -> None:
         """A node whose command failed leaves the others waiting for it, perhaps for ever: tell them.
 
         And when they are asked to stop, ask why: Slurm forgets a preemption as soon as it has requeued the job.
         """
-        records, beats = agents_and_beats(self.run, self.attempt, self.say)
+        self._write_order()
+        records, beats = agents_and_beats(self.run, self.attempt, self._say_once)
         self._ask_why(records)
         self._listen(beats)
         why = self.refused() if StopReason.PEER_FAILED.name not in self._ordered else None
@@ -208,13 +231,16 @@ class StepWatch:
         new = {reason for reason in reasons if reason is not None} - self._asked_why
         if new and not self._in_grace and not self._why.under_way:
             self._asked_why |= new
-            self._asked_why_s = self.clock.monotonic_s()
+            self._asked_why_s = self._asked_why_s or self.clock.monotonic_s()
             self._why.ask(self.preempting)
         self._hear_why(0.0)
 
     def _hear_why(self, seconds: float) -> None:
         answer = self._why.answer(seconds=seconds)
-        if answer is None or isinstance(answer, SlurmError):
+        if isinstance(answer, SlurmError):
+            self._asked_why.clear()  # no answer is no "no": asked again at the next look
+            return
+        if answer is None:
             return
         self._in_grace = answer
         if answer and self.after_preemption_s is not None and self._asked_why == {"WARNING"}:

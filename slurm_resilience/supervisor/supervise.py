@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slurm_resilience.clock import Clock
-from slurm_resilience.errors import EXIT_FINISHED, ConfigurationError
+from slurm_resilience.errors import EXIT_FINISHED, ConfigurationError, ManifestUnavailable
 from slurm_resilience.manifest.attempt import begin_attempt, release
 from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
@@ -20,6 +21,7 @@ from slurm_resilience.requeue.decision import Finish, Restart
 from slurm_resilience.signals.ladder import LAST_WORDS_S
 from slurm_resilience.slurm.client import SlurmClient
 from slurm_resilience.slurm.facts import JobFacts
+from slurm_resilience.supervisor.asking import Asking
 from slurm_resilience.supervisor.beside import Beside
 from slurm_resilience.supervisor.continuity import Continuity
 from slurm_resilience.supervisor.ending import Seen
@@ -49,7 +51,11 @@ if TYPE_CHECKING:  # loaded where it is asked for
 
 ASK_SLURM_S = 1800.0
 """How long the end of an attempt waits for a controller that doesn't answer, where nobody is about to kill us."""
+STORAGE_S = 300.0
+"""How long the start of an attempt waits for a storage that says no, where nobody else would start the job again."""
 PAUSE_BEFORE_RESTART_S = 1.0
+_FOR_GOOD = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class Supervisor:
     def supervise(self) -> int:
         """The exit code of srun-resilient: see errors.py."""
         journal = Journal(self.run, clock=self.clock)
-        chain = Chain.of(journal.read()) if journal.exists() else None
+        chain = self._patiently(lambda: Chain.of(journal.read()) if journal.exists() else None)
         if chain is not None:
             self._refuse_another_training(chain)
             if chain.finished:
@@ -76,14 +82,16 @@ class Supervisor:
                 self.say(f"run {self.run.path} is finished: nothing to do")
                 self._publish_what_is_left(chain)
                 return EXIT_FINISHED
-        run_id = journal.create(self.run.path.name)
+        run_id = self._patiently(lambda: journal.create(self.run.path.name))
         publisher, continuity = self._publisher(), self._continuity(journal)
         with Notices() as notices:
             heard: list[signal.Signals] | None = None
             while True:
                 granted = self._ask()
-                if heard is None and (code := continuity.turned_away(granted)) is not None:
-                    return code
+                if heard is None:
+                    code = self._patiently(partial(continuity.turned_away, granted))
+                    if code is not None:
+                        return code
                 past = self._attempt(continuity, run_id, granted, notices, heard, publisher)
                 decision = past.conclusion.decision
                 if not isinstance(decision, Restart):
@@ -116,6 +124,13 @@ class Supervisor:
             *(f"warning: {sentence}" for sentence in ladder.inversions),
         ]
 
+    def _patiently(self, do: Callable[[], _T]) -> _T:
+        """Of a start: a storage's bad moment must not end a batch job, which nobody would start again."""
+        if self.mode is not Mode.BATCH:
+            return do()  # a person waits
+        asking = Asking(self.clock, self.say, self.clock.monotonic_s() + STORAGE_S)
+        return asking.until_answered(partial(_unless_for_good, do), "the run's directory is asked")
+
     def _ask(self) -> Granted:
         return ask_what_is_granted(self.slurm, self.facts, self.request, self.clock.now_s(), self.say, self.environment)
 
@@ -146,7 +161,8 @@ class Supervisor:
     ) -> Past:
         """`heard`: what came since the attempt before; None where this is our first."""
         journal, output = continuity.journal, Output.of_this_process()
-        number = begin_attempt(
+        begin = partial(
+            begin_attempt,
             self.run,
             mode=self.mode.value,
             command=self.request.words,
@@ -158,15 +174,16 @@ class Supervisor:
             clock=self.clock,
             journal=journal,
         )
+        number = self._patiently(begin)
         may_requeue = continuity.may_requeue(granted)
         continuity.warn(granted)
-        continuity.ending(may_requeue, 0.0).tell_past(number)
-        chain = Chain.of(journal.read())
+        self._patiently(lambda: continuity.ending(may_requeue, 0.0).tell_past(number))
+        chain = self._patiently(lambda: Chain.of(journal.read()))
         for sentence in make_ladder(granted, chain, self.request).inversions:
             self.say(f"warning: {sentence}")
         environment = continuity.environment_of_training(chain, granted)
         prepared = self._prepare(number, run_id, granted, chain, environment)
-        keep_plan(self.run, number, prepared.plan, forget_stop=heard is None)
+        self._patiently(lambda: keep_plan(self.run, number, prepared.plan, forget_stop=heard is None))
         remember_output(self.run, number, output)
         since = f"step {chain.next_step}" if chain.ever_had_checkpoint else "the beginning"
         self.say(f"attempt {number} of run {self.run.path} ({self.mode.value}), from {since}")
@@ -269,3 +286,13 @@ class Supervisor:
             f"run {self.run.path} was begun by another command ({shlex.join(newest.started.command)}): "
             "name this one's directory with --run-dir, or give that one to go on with it"
         )
+
+
+def _unless_for_good(do: Callable[[], _T]) -> _T:
+    """What a person has to change, such as a folder's permissions, is told at once. Raises ConfigurationError."""
+    try:
+        return do()
+    except ManifestUnavailable as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _FOR_GOOD:
+            raise ConfigurationError(str(error)) from error
+        raise

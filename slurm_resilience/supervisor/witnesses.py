@@ -62,7 +62,12 @@ def agents_and_beats(
 
 
 def _records(run: RunDirectory, attempt: int, say: Callable[[str], None]) -> Iterator[tuple[Path, AgentRecord]]:
-    for path in run.agent_records(attempt):
+    try:
+        paths = run.agent_records(attempt)
+    except OSError as error:
+        say(f"the node agents' records in {run.attempt(attempt)} can't be listed: {error.strerror or error}")
+        return
+    for path in paths:
         try:
             record = read_agent_record(path)
         except ManifestUnsupported as error:
@@ -75,7 +80,10 @@ def _records(run: RunDirectory, attempt: int, say: Callable[[str], None]) -> Ite
 def last_words(run: RunDirectory, attempt: int) -> tuple[LastWords, ...]:
     """Each rank's exception, oldest first: the first one to fall is most likely the root."""
     found: list[LastWords] = []
-    for path in run.attempt(attempt).glob("error-rank-*.txt"):
+    paths: list[Path] = []
+    with contextlib.suppress(OSError):
+        paths = list(run.attempt(attempt).glob("error-rank-*.txt"))
+    for path in paths:
         rank = path.stem.removeprefix("error-rank-")
         if not rank.isdigit():
             continue

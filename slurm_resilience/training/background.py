@@ -12,7 +12,7 @@ from slurm_resilience.clock import Clock
 from slurm_resilience.commit.part_word import PartRefused, Terms, refuse
 from slurm_resilience.commit.refusal import errno_of
 from slurm_resilience.errors import CheckpointError, CheckpointUnsupported, Fenced, ManifestError
-from slurm_resilience.manifest.chain import Chain
+from slurm_resilience.manifest.chain import Chain, CheckpointState
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import CheckpointId, SaveFailed, SaveReason, checkpoint_id
 from slurm_resilience.manifest.run_directory import RunDirectory
@@ -84,7 +84,7 @@ class BackgroundSaver:
         remove: Callable[[CheckpointId], None],
         rescue: Rescue | None = None,
     ) -> None:
-        """`after_commit` and `remove` run on rank 0, and must not raise. `rescue`: see Saver."""
+        """`after_commit` and `remove` (see saver.py) run on rank 0, and must not raise. `rescue`: see Saver."""
         self._ranks = ranks
         self._run = run
         self._journal = journal
@@ -196,8 +196,9 @@ class BackgroundSaver:
             sys.stderr.write(f"slurm-resilience: rank {self._ranks.rank} can't even say that it has failed: {error}\n")
 
     def _judge(self, begun: _Begun, everybody: list[PartDone | PartFailed | None]) -> Saved | NotSaved | _FencedOut:
-        """On rank 0, whose own outcome says whether the manifest names it."""
-        if isinstance(everybody[0], PartDone):
+        """On rank 0, whose own outcome says whether the manifest names it; its writer may have died behind the line."""
+        chain = None if isinstance(everybody[0], PartDone) else self._told()
+        if isinstance(everybody[0], PartDone) or (chain is not None and self._is_ours(begun.checkpoint, chain)):
             self._after_commit()
             return Saved(begun.checkpoint, begun.step, self._clock.monotonic_s() - begun.began_s)
         failures = [(rank, said.why) for rank, said in enumerate(everybody) if isinstance(said, PartFailed)]
@@ -206,7 +207,7 @@ class BackgroundSaver:
         text = why if why.startswith("rank ") else f"rank {rank}: {why}"
         sys.stderr.write(f"slurm-resilience: the checkpoint of step {begun.step} could not be saved: {text}\n")
         if all(said is not None for said in everybody):  # nobody writes any more
-            self._remove_if_unnamed(begun.checkpoint)
+            self._remove(begun.checkpoint)
         numbers = [said.errno for said in everybody if isinstance(said, PartFailed)]
         self._rescue.refused(numbers)
         try:
@@ -217,10 +218,16 @@ class BackgroundSaver:
             sys.stderr.write(f"slurm-resilience: and that could not be written down either: {error}\n")
         return NotSaved(text, first_known(numbers), late=any(said is None for said in everybody))
 
-    def _remove_if_unnamed(self, checkpoint: CheckpointId) -> None:
+    def _told(self) -> Chain | None:
+        """None: nobody can say."""
         try:
-            chain = Chain.of(self._journal.read())
+            return Chain.of(self._journal.read())
         except ManifestError:
-            return  # nobody can say whether it is named: the parts stay
-        if all(each.committed.checkpoint != checkpoint for each in chain.checkpoints):
-            self._remove(checkpoint)
+            return None
+
+    def _is_ours(self, checkpoint: CheckpointId, chain: Chain) -> bool:
+        """Whether it is committed, and by us: a ghost whose checkpoint was adopted has to learn that it is one."""
+        newest = chain.newest_attempt
+        return (newest is None or newest.number <= self._attempt) and any(
+            each.committed.checkpoint == checkpoint and each.state is CheckpointState.LIVE for each in chain.checkpoints
+        )

@@ -58,9 +58,11 @@ class Contents:
         """Of the tensors as they are now; computed once for each, in threads: hashing lets go of the interpreter."""
         missing = [name for name in names if name not in self._checksums]
         if missing:
-            with ThreadPoolExecutor(_THREADS) as pool:
-                for name, checksum in zip(missing, pool.map(self._checksum, missing), strict=True):
-                    self._checksums[name] = checksum
+            try:
+                with ThreadPoolExecutor(_THREADS) as pool:
+                    self._checksums.update(zip(missing, pool.map(self._checksum, missing), strict=True))
+            except RuntimeError:  # the job's limit allows no more threads
+                self._checksums.update((name, self._checksum(name)) for name in missing)
         return {name: self._checksums[name] for name in names}
 
     def all(self) -> dict[str, Content]:

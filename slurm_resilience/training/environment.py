@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from slurm_resilience.checkpoint.tiers.pace import parse_rate
 from slurm_resilience.checkpoint.tiers.places import Folder, parse_place
+from slurm_resilience.environment_variable import quantity, whole_number
 from slurm_resilience.errors import ConfigurationError
 from slurm_resilience.manifest.run_directory import RunDirectory
 
@@ -59,31 +59,8 @@ class Environment:
         return self.attempt is not None
 
 
-def _number(variables: Mapping[str, str], name: str) -> int | None:
-    text = variables.get(name)
-    if text is None or text == "":
-        return None
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ConfigurationError(f"the environment variable {name} is {text!r}, which is not a number") from error
-
-
 def _yes(variables: Mapping[str, str], name: str) -> bool:
     return variables.get(name, "").lower() in ("yes", "1", "true")
-
-
-def _days(variables: Mapping[str, str], name: str) -> float | None:
-    text = variables.get(name)
-    if not text:
-        return None
-    try:
-        days = float(text)
-    except ValueError:
-        days = 0.0
-    if not 0 < days < math.inf:
-        raise ConfigurationError(f"the environment variable {name} is {text!r}, which is not a number of days")
-    return days
 
 
 def _bytes(variables: Mapping[str, str], name: str) -> int | None:
@@ -121,7 +98,7 @@ def _first_or_none(*numbers: int | None) -> int | None:
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     """What the environment says. torchrun's word about ranks comes before Slurm's: Slurm only sees the launcher."""
     variables = os.environ if variables is None else variables
-    attempt = _number(variables, "SLURM_RESILIENCE_ATTEMPT")
+    attempt = whole_number(variables, "SLURM_RESILIENCE_ATTEMPT")
     run = variables.get("SLURM_RESILIENCE_RUN")
     if attempt is not None and not run:
         raise ConfigurationError("SLURM_RESILIENCE_ATTEMPT is set, but SLURM_RESILIENCE_RUN is not")
@@ -131,23 +108,29 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         run_id=variables.get("SLURM_RESILIENCE_RUN_ID") or None,
         attempt=attempt,
         runtime_folder=Path(runtime) if runtime and attempt is not None else None,
-        rank=_first(_number(variables, "RANK"), _number(variables, "SLURM_PROCID"), otherwise=0),
-        local_rank=_first(_number(variables, "LOCAL_RANK"), _number(variables, "SLURM_LOCALID"), otherwise=0),
+        rank=_first(whole_number(variables, "RANK"), whole_number(variables, "SLURM_PROCID"), otherwise=0),
+        local_rank=_first(whole_number(variables, "LOCAL_RANK"), whole_number(variables, "SLURM_LOCALID"), otherwise=0),
         # Not SLURM_NTASKS: that is the job's, and true of a batch script's own processes too.
-        world_size=_first(_number(variables, "WORLD_SIZE"), _number(variables, "SLURM_STEP_NUM_TASKS"), otherwise=1),
+        world_size=_first(
+            whole_number(variables, "WORLD_SIZE"), whole_number(variables, "SLURM_STEP_NUM_TASKS"), otherwise=1
+        ),
         from_scratch=_yes(variables, "SLURM_RESILIENCE_FROM_SCRATCH"),
         world_size_may_change=_yes(variables, "SLURM_RESILIENCE_WORLD_SIZE_MAY_CHANGE"),
         has_launcher=attempt is not None or "TORCHELASTIC_RUN_ID" in variables,
         job=_job(variables),
-        restart_count=_number(variables, "SLURM_RESTART_COUNT"),
+        restart_count=whole_number(variables, "SLURM_RESTART_COUNT"),
         cluster=variables.get("SLURM_CLUSTER_NAME") or None,
         nodes=variables.get("SLURM_JOB_NODELIST") or None,
         local_world_size=_first(
-            _number(variables, "LOCAL_WORLD_SIZE"), _tasks_here(variables.get("SLURM_STEP_TASKS_PER_NODE")), otherwise=1
+            whole_number(variables, "LOCAL_WORLD_SIZE"),
+            _tasks_here(variables.get("SLURM_STEP_TASKS_PER_NODE")),
+            otherwise=1,
         ),
-        end_s=_first_or_none(_number(variables, "SLURM_RESILIENCE_END"), _number(variables, "SLURM_JOB_END_TIME")),
+        end_s=_first_or_none(
+            whole_number(variables, "SLURM_RESILIENCE_END"), whole_number(variables, "SLURM_JOB_END_TIME")
+        ),
         snapshot=variables.get("SLURM_RESILIENCE_SNAPSHOT") or None,
-        node_mtbf_days=_days(variables, "SLURM_RESILIENCE_NODE_MTBF_DAYS"),
+        node_mtbf_days=quantity(variables, "SLURM_RESILIENCE_NODE_MTBF_DAYS", "days", may_be_zero=False),
         second_place=_folder(variables, "SLURM_RESILIENCE_SECOND_PLACE"),
         ballast_cap_bytes=_bytes(variables, "SLURM_RESILIENCE_BALLAST"),
         relay=_path(variables, "SLURM_RESILIENCE_RELAY") if attempt is None else None,

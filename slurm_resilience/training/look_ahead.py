@@ -57,7 +57,7 @@ class LookAhead:
                 return
             going_bytes = self._about_to_go_bytes(chain)
             self._warn(self._outlook(chain, needs, going_bytes))
-            if not just_saved:
+            if not just_saved or not live:
                 return
             if live[-1].committed.reason is SaveReason.FINAL:
                 self._ballast.release()  # nothing will be saved any more

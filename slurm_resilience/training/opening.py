@@ -45,7 +45,8 @@ def open_run(
     state in `optimizer.step()` alone. SLURM_RESILIENCE_SNAPSHOT (auto, always, never, overlap) overrides both.
     One save is in flight at a time: another that is due by minutes comes a little later, one that is due by steps waits
     for it, or is left out with `if_still_saving="skip"`.
-    `second_place` is a folder on another disk, where a stop's or the final save goes if the run directory refuses it.
+    `second_place` is a folder on another disk, where a save goes that the run directory refuses: a stop's or the final
+    one at once, a periodic one after two failures. SLURM_RESILIENCE_SECOND_PLACE comes before it.
     `from_scratch` allows starting at step 0 where the run has had checkpoints and none can be loaded any more.
     Raises ConfigurationError for arguments that can't be meant.
     """

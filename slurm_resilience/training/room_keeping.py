@@ -83,8 +83,9 @@ class RoomKeeping:
             return after_commit
 
         def both() -> None:
-            ahead.after_commit()
-            after_commit()
+            with self.journal.remembering():  # the training waits, and both read all of it
+                ahead.after_commit()
+                after_commit()
 
         return both
 

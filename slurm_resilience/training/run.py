@@ -22,13 +22,14 @@ from slurm_resilience.training.beginning import Beginning
 from slurm_resilience.training.boundary import Boundary
 from slurm_resilience.training.cursor import Cursor
 from slurm_resilience.training.environment import Environment
+from slurm_resilience.training.facts import metric_of
 from slurm_resilience.training.job_end import LOOK_S, SHARED_LOOK_S, JobEnd
 from slurm_resilience.training.loops import Loops
 from slurm_resilience.training.rank_report import RankReport
 from slurm_resilience.training.ranks import Ranks, on_rank_zero, open_ranks, ranks_can_meet
 from slurm_resilience.training.relay import RelayStopSource
 from slurm_resilience.training.settings import RunSettings
-from slurm_resilience.training.shield import ChildReaper, die_with_parent, leave_without_teardown
+from slurm_resilience.training.shield import ChildReaper, die_with_launcher, leave_without_teardown
 from slurm_resilience.training.stop_source import PageStopSource, SignalStopSource, Stopped, StopSource
 from slurm_resilience.training.training_state import TrainingState
 
@@ -175,7 +176,7 @@ class Run:
 
     def __enter__(self) -> Self:
         if self._environment.has_launcher:
-            die_with_parent()
+            die_with_launcher()
         ChildReaper().start()
         try:
             self._stop.open()
@@ -269,7 +270,7 @@ class Run:
             self._report,
             self._cursor,
             self._state,
-            metric=lambda: self.metric,
+            metric=lambda: metric_of(self.metric),
             end=self._end,
         ).begin()
         self._boundary = begun.boundary

@@ -21,6 +21,7 @@ from slurm_resilience.errors import (
     ManifestError,
     ManifestUnavailable,
 )
+from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.receipts import named
 from slurm_resilience.manifest.records import (
@@ -75,11 +76,17 @@ class _Unsupported:
 _Outcome = Union[Saved, NotSaved, _Fenced, _Unsupported]
 
 
-def remove(store: CheckpointStore, checkpoint: CheckpointId) -> None:
-    """Parts of a checkpoint that the manifest doesn't name and never will: other ranks have written or given up."""
+def remove(store: CheckpointStore, journal: Journal, checkpoint: CheckpointId) -> None:
+    """Parts of a checkpoint that the manifest doesn't name and never will: other ranks have written or given up.
+
+    Looked at, not taken for granted: an earlier try may have been committed by a writer that died behind the line, or
+    an attempt after ours may have adopted it. Where nobody can say, the parts stay.
+    """
     try:
+        if any(each.committed.checkpoint == checkpoint for each in Chain.of(journal.read()).checkpoints):
+            return
         store.delete(checkpoint)
-    except CheckpointUnavailable as error:
+    except (CheckpointUnavailable, ManifestError) as error:
         sys.stderr.write(f"slurm-resilience: what was written of {checkpoint} stays for now: {error}\n")
 
 
@@ -214,9 +221,9 @@ class Saver:
             diverged = next((said.receipt.rank for said in written if said.shared != written[0].shared), None)
             if diverged is None:
                 return self._commit(checkpoint, step, reason, [said.receipt for said in written], seconds, metric)
-            remove(self._store, checkpoint)
+            remove(self._store, self._journal, checkpoint)
             return self._failed(step, diverged_ranks(diverged))
-        remove(self._store, checkpoint)
+        remove(self._store, self._journal, checkpoint)
         unsupported = next((failure for failure in failures if failure.kind == "unsupported"), None)
         if unsupported is not None:
             return _Unsupported(unsupported.why)
@@ -246,7 +253,7 @@ class Saver:
         try:
             self._journal.append(committed, fence=self._attempt)
         except Fenced as fenced:
-            remove(self._store, checkpoint)
+            remove(self._store, self._journal, checkpoint)
             return _Fenced(fenced.mine, fenced.newest)
         except ManifestUnavailable as error:
             if self._journal.holds(committed):

@@ -127,7 +127,7 @@ def _background(
         clock=around.clock,
         writing=writing,
         after_commit=after_commit,
-        remove=lambda checkpoint: remove(around.store, checkpoint),
+        remove=lambda checkpoint: remove(around.store, around.journal, checkpoint),
         rescue=rescue,
     )
 

@@ -7,7 +7,6 @@ Under srun-resilient a rank and all its children have SIGTERM blocked. Python's 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import multiprocessing.process
 import multiprocessing.util
@@ -19,27 +18,19 @@ import time
 from collections.abc import Iterator
 from types import TracebackType
 
+from slurm_resilience.parent_death import die_with_parent
 from slurm_resilience.process_exit import leave_at_once
 
-_PR_SET_PDEATHSIG = 1
 POLITE_S = 1.0
 """How long daemonic children have at exit before they are killed."""
 
 _LOOK_AGAIN_S = 0.25
 
 
-def die_with_parent() -> None:
+def die_with_launcher() -> None:
     """SIGKILL for this process when its parent ends, however that happens. For ranks that have a launcher."""
-    parent = os.getppid()
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        refused = libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0
-    except (OSError, AttributeError):
-        refused = True
-    if refused:
+    if not die_with_parent(os.getppid()):
         sys.stderr.write("slurm-resilience: this rank can't be made to end with its launcher (prctl refused)\n")
-    elif os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)  # it ended before we had asked to be told
 
 
 @contextlib.contextmanager

@@ -67,11 +67,11 @@ class SnapshotWriting:
                 overlapped=frozenset() if self._overlap is None else self._overlap.tensors(),
                 borrowed=loan.borrowed,
             )
+            stall_s = self._clock.monotonic_s() - started_s
+            taken.job.context["stall_s"] = stall_s
+            self._writer.submit(taken)  # it takes a descriptor, of which trainings can run short
         except (OSError, MemoryError) as error:
             raise CheckpointUnavailable(f"{checkpoint}: no snapshot could be taken: {error}") from error
-        stall_s = self._clock.monotonic_s() - started_s
-        taken.job.context["stall_s"] = stall_s
-        self._writer.submit(taken)
         if self._overlap is not None:
             self._overlap.guard(taken)
         return stall_s

@@ -82,8 +82,13 @@ class Sweeper:
         if not checkpoints:
             return
         # A daemon: what it doesn't get to before the process ends is left to the next attempt.
-        self._thread = threading.Thread(target=self._unlink, args=(checkpoints, self._thread), daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._unlink, args=(checkpoints, self._thread), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the job's limit allows no more of them
+            self._unlink(checkpoints, self._thread)
+        else:
+            self._thread = thread
 
     def _unlink(self, checkpoints: list[CheckpointId], before: threading.Thread | None) -> None:
         if before is not None:

@@ -28,7 +28,7 @@ DIGITS_STEPS, DIGITS_SAVE_EVERY = 24, 5
 DIGITS = f"examples/digits.py --epochs 1 --batch-size 32 --workers 1 --save-every-steps {DIGITS_SAVE_EVERY}"
 """On two ranks."""
 PATIENCE_S = 200.0
-SILENT_AFTER_S = 12
+SILENT_AFTER_S = 20
 """After how long without a sign of life an agent is taken for dead; a minute by default."""
 
 
@@ -44,10 +44,20 @@ class Running:
 
     @classmethod
     def light(
-        cls, cluster: ClusterUnderTest, jobs: JobsOn, *, options: str = "", step_s: float = 0.15, **sbatch: object
+        cls,
+        cluster: ClusterUnderTest,
+        jobs: JobsOn,
+        *,
+        options: str = "",
+        step_s: float = 0.15,
+        finishes_in: int = 1,
+        **sbatch: object,
     ) -> Running:
-        """A training without torch on two nodes; from the second attempt on it is fast."""
-        words = f"--plain {options} {cluster.python} {cluster.repository}/{LIGHT} {step_s} 0.02"
+        """A training without torch on two nodes; from the second attempt on it is fast.
+
+        An attempt before `finishes_in` does not take the last step, however late what is done to it comes.
+        """
+        words = f"--plain {options} {cluster.python} {cluster.repository}/{LIGHT} {step_s} 0.02 {finishes_in}"
         return cls.submit(cluster, jobs, words, sbatch)
 
     @classmethod

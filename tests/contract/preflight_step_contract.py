@@ -8,7 +8,7 @@ from typing import Protocol
 
 from slurm_resilience.preflight.step import Heard, Step
 
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 """For what comes at once, on busy cores."""
 ECHO = "import sys\nfor line in sys.stdin: print(line.strip() + '!', flush=True)\n"
 DEAF = "import sys, time\nprint('here', flush=True)\nwhile True: time.sleep(1)\n"

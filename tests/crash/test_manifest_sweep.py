@@ -18,6 +18,7 @@ from slurm_resilience.manifest.records import AttemptStarted, Line, Record, Save
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
 from tests.crash.die_at_line import PACKAGE, die_at_line
+from tests.crash.in_memory import tmp_path as tmp_path  # noqa: PLC0414 fixtures are found by their names here
 from tests.unit.manifest.without_flock import HurriedClock, RefusedFlock
 
 BEFORE = SaveFailed(1, 1, "before")

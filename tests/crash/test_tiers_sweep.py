@@ -21,6 +21,7 @@ from slurm_resilience.checkpoint.tiers.source import FileSource
 from slurm_resilience.checkpoint.tiers.transfer import copy_file
 from slurm_resilience.checkpoint.tiers.transit import Transit
 from tests.crash.die_at_line import PACKAGE, die_at_line
+from tests.crash.in_memory import tmp_path as tmp_path  # noqa: PLC0414 fixtures are found by their names here
 from tests.unit.checkpoint.tiers.files import NoTime, contents_of, files_below, some_bytes
 
 STEP = "step-0000000120.a3"

@@ -11,7 +11,7 @@ from slurm_resilience.slurm.command_line import CommandLineSlurm
 from tests.clusters.cluster import ClusterUser
 from tests.clusters.compose import ComposeCluster
 from tests.clusters.running import SAVE_EVERY, Running
-from tests.slurm.jobs import JobsOn, wait_until
+from tests.slurm.jobs import PATIENCE_S, JobsOn, wait_until
 
 
 def client_of(user: ClusterUser) -> CommandLineSlurm:
@@ -26,7 +26,7 @@ def client_of(user: ClusterUser) -> CommandLineSlurm:
 def test_a_controller_that_is_started_again_in_mid_training_costs_nothing(
     docker_cluster: ComposeCluster, jobs: JobsOn
 ) -> None:
-    running = Running.light(docker_cluster, jobs)
+    running = Running.light(docker_cluster, jobs, finishes_in=2)
     running.wait_committed()
     docker_cluster.stop_controller()
     docker_cluster.start_controller()
@@ -37,7 +37,7 @@ def test_a_controller_that_is_started_again_in_mid_training_costs_nothing(
 
 
 def test_accounting_has_every_life_of_a_run(docker_cluster: ComposeCluster, jobs: JobsOn, alice: ClusterUser) -> None:
-    running = Running.light(docker_cluster, jobs)
+    running = Running.light(docker_cluster, jobs, finishes_in=2)
     running.wait_committed()
     running.kill_training(running.nodes[0])
     running.wait_finished()
@@ -49,7 +49,7 @@ def test_accounting_has_every_life_of_a_run(docker_cluster: ComposeCluster, jobs
         return [life.state for life in client.lives(job) or ()]
 
     # How accounting calls a life that a requeue has ended says nothing of why: our client says so.
-    wait_until(lambda: lives() == [JobState.UNKNOWN, JobState.COMPLETED], lambda: f"{client.lives(job)}", 60)
+    wait_until(lambda: lives() == [JobState.UNKNOWN, JobState.COMPLETED], lambda: f"{client.lives(job)}", PATIENCE_S)
     first, last = client.lives(job) or ()
     assert first.start_s is not None
     assert first.end_s is not None

@@ -51,7 +51,7 @@ def test_runs_go_on_without_the_nodes_that_are_cut_off_and_their_ghosts_write_no
     docker_cluster: ComposeCluster, pair: tuple[JobsOn, JobsOn]
 ) -> None:
     # Storage stays for all, as where it has a network of its own: a ghost could write.
-    runs = [Running.light(docker_cluster, jobs, step_s=1.5) for jobs in pair]
+    runs = [Running.light(docker_cluster, jobs, step_s=1.5, finishes_in=2) for jobs in pair]
     for running in runs:
         running.wait_committed()
     cut = [runs[0].nodes[0], runs[1].nodes[1]]

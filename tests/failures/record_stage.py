@@ -60,7 +60,7 @@ class Stage:
             "PYTHONPATH": f"{site}:{ROOT}",
             "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
-            "SLURM_RESILIENCE_SILENT_AFTER": "12",
+            "SLURM_RESILIENCE_SILENT_AFTER": "20",
             **self.scene.environment,
         }
         options: dict[str, object] = {
@@ -76,7 +76,7 @@ class Stage:
         if self.scene.deed is not None:
             self.scene.deed(self)
         state = self.jobs.wait_end(self.job, timeout_s=self.scene.patience_s)
-        wait_until(lambda: leftovers(self.marker) == [], lambda: f"left over: {leftovers(self.marker)}", 60)
+        wait_until(lambda: leftovers(self.marker) == [], lambda: f"left over: {leftovers(self.marker)}", 200)
         if self.scene.expect is None and state != "COMPLETED":
             raise AssertionError(f"{self.scene.name} is {state}: {self.told()}")
 
@@ -108,7 +108,7 @@ class Stage:
 
     # What deeds are made of.
 
-    def wait_output(self, text: str, timeout_s: float = 300) -> None:
+    def wait_output(self, text: str, timeout_s: float = 600) -> None:
         def said() -> bool:
             return any(text in path.read_text(errors="replace") for path in self.outputs())
 
@@ -130,7 +130,7 @@ class Stage:
             )
             return bool(found)
 
-        wait_until(there, f"there is no rank {rank}", 60)
+        wait_until(there, f"there is no rank {rank}", 200)
         return min(found, key=lambda process: process.pid)
 
     def command_line(self, pid: int) -> str:

@@ -17,7 +17,7 @@ from slurm_resilience.launch.plan import CommandKind
 from slurm_resilience.manifest.agent_record import Outcome
 from slurm_resilience.process_identity import Identity
 from slurm_resilience.signals.runtime_folder import RankPage, RankPhase
-from tests.faults.agent_scene import REPOSITORY, AgentScene, scene, wait_until
+from tests.faults.agent_scene import PATIENCE_S, REPOSITORY, AgentScene, scene, wait_until
 
 __all__ = ["scene"]
 
@@ -91,9 +91,15 @@ def test_when_the_agent_is_killed_its_guardian_ends_everything_and_then_itself(s
 
 
 def _guardian(agent: int) -> int:
-    born = [int(pid) for pid in Path(f"/proc/{agent}/task/{agent}/children").read_text().split()]
-    [guardian] = [pid for pid in born if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"slurm-resilience")]
+    """It renames itself some time after the agent has gone on."""
+    wait_until(lambda: _guardians(agent), "the guardian's name")
+    [guardian] = _guardians(agent)
     return guardian
+
+
+def _guardians(agent: int) -> list[int]:
+    born = [int(pid) for pid in Path(f"/proc/{agent}/task/{agent}/children").read_text().split()]
+    return [pid for pid in born if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"slurm-resilience")]
 
 
 def _gone(pid: int) -> bool:
@@ -143,7 +149,7 @@ def test_a_record_that_can_not_be_written_does_not_end_the_training(scene: Agent
     shutil.rmtree(scene.run.path)
     scene.folder.joinpath("run").write_text("no folder any more")
     scene.folder.joinpath("enough").touch()
-    assert agent.wait(60) == 0
+    assert agent.wait(PATIENCE_S) == 0
     assert "can't be written" in scene.complaints
     assert scene.marked() == []
 
@@ -164,7 +170,7 @@ def test_the_folder_of_a_dead_agent_is_removed_and_that_of_a_living_one_is_not(s
                 }
             )
         )
-    assert scene.start(("true",)).wait(60) == 0
+    assert scene.start(("true",)).wait(PATIENCE_S) == 0
     assert [folder.name for folder in scene.shm.iterdir()] == [folder_name("living", 1, 0, None)]
 
 

@@ -16,7 +16,7 @@ from slurm_resilience.process_identity import Liveness
 from slurm_resilience.requeue.decision import Stop, Way
 from slurm_resilience.requeue.limits import Limits
 from slurm_resilience.supervisor.ending import Ending, Seen
-from tests.faults.agent_scene import AgentScene, scene
+from tests.faults.agent_scene import AgentScene, scene, wait_until
 from tests.faults.fake_slurm import FakeClock, FakeSlurm, running
 from tests.faults.test_agent_stop import FOREIGN, LIBRARY, started_library
 
@@ -119,11 +119,15 @@ def test_a_limit_that_is_lowered_is_noticed_while_the_training_runs(scene: Agent
 
 
 def test_a_limit_that_is_raised_lets_the_training_go_on(scene: AgentScene):
+    moved = "the end of the job's time has moved"
     path = scene.run.end_of_time(1)
-    path.parent.mkdir(parents=True)
-    write_end_of_time(path, EndOfTime(time.time() + 10000, 60))
-    agent = started_library(scene, end_s=time.time() + 64)  # the stop would begin in 4 s
-    time.sleep(5)
+    agent = started_library(scene, end_s=time.time() + 10000)
+    stop_s = time.time() + 15  # later than it takes to be raised again, on a busy machine too
+    write_end_of_time(path, EndOfTime(stop_s + 60, 60))
+    wait_until(lambda: scene.complaints.count(moved) == 1, "the agent's word that its time is short")
+    write_end_of_time(path, EndOfTime(stop_s + 10000, 60))
+    wait_until(lambda: scene.complaints.count(moved) == 2, "the agent's word that it is not")
+    time.sleep(max(0.0, stop_s + 1 - time.time()))
     assert agent.poll() is None
     scene.run.stop_file.touch()
     assert scene.end(agent, Outcome.STOPPED, 75).stop_reason == "OPERATOR"
@@ -142,7 +146,6 @@ def test_an_end_of_time_that_nobody_understands_is_told_and_harms_nothing(scene:
     path.parent.mkdir(parents=True)
     path.write_text("{")
     agent = started_library(scene)
-    time.sleep(1.5)
+    wait_until(lambda: f"{path} can't be read" in scene.complaints, "the complaint")
     scene.run.stop_file.touch()
     scene.end(agent, Outcome.STOPPED, 75)
-    assert f"{path} can't be read" in scene.complaints

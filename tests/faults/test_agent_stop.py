@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 from slurm_resilience.launch.plan import CommandKind, StopTimes
 from slurm_resilience.manifest.agent_record import Outcome
 from slurm_resilience.signals.stop_request import StopReason
-from tests.faults.agent_scene import LONG, AgentScene, scene, wait_until
+from tests.faults.agent_scene import LONG, PATIENCE_S, AgentScene, going_first, scene, wait_until
 
 __all__ = ["scene"]
 
@@ -75,10 +76,20 @@ def test_three_terms_within_a_moment_are_one_request_and_the_rank_stops_in_order
 
 def test_a_file_system_that_does_not_answer_keeps_nobody_from_stopping(scene: AgentScene):
     agent = started_library(scene)
-    os.mkfifo(scene.run.stop_order(1))  # who opens it waits for ever, as on a dead file server
-    time.sleep(1.5)  # the clerk looks once a second
+    order = scene.run.stop_order(1)
+    os.mkfifo(order)  # who reads it waits for ever, as on a dead file server
+    held: list[int] = []
+
+    def clerk_reads_it() -> bool:
+        """Nobody can open a pipe for writing, without waiting, before somebody else wants to read it."""
+        with contextlib.suppress(OSError):
+            held.append(os.open(order, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(held)
+
+    wait_until(clerk_reads_it, "the clerk's look")
     agent.send_signal(signal.SIGTERM)
-    assert agent.wait(60) == 75
+    assert agent.wait(PATIENCE_S) == 75
+    os.close(held[0])
     assert "could not be written in time" in scene.complaints
     assert scene.record().outcome is Outcome.RUNNING
     assert scene.marked() == []
@@ -172,9 +183,7 @@ def test_the_chosen_signal_is_what_a_task_hears_and_the_others_are_kept_from_it(
 def test_a_signal_that_slurm_sent_to_the_whole_tree_is_not_handed_on_again(scene: AgentScene):
     agent = scene.start(scene.script(FOREIGN))
     scene.wait_for("ready")
-    everybody = [*_family(agent.pid), agent.pid]  # proctrack/linuxproc: children and their children, then the leader
-    for pid in everybody:
-        os.kill(pid, signal.SIGTERM)
+    _term_everybody(agent)
     scene.wait_for("heard")
     time.sleep(0.8)
     (scene.folder / "enough").touch()
@@ -182,17 +191,33 @@ def test_a_signal_that_slurm_sent_to_the_whole_tree_is_not_handed_on_again(scene
     assert scene.said("heard") == "SIGTERM "
 
 
+def _term_everybody(agent: subprocess.Popen[bytes]) -> None:
+    """As proctrack/linuxproc does it: children and their children, then the leader. Some may just be leaving."""
+    for pid in [*_family(agent.pid), agent.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+
+
 def _family(parent: int) -> list[int]:
-    born = [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    try:
+        born = [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    except OSError:  # it has left meanwhile
+        return []
     return [pid for child in born for pid in (*_family(child), child)]
 
 
 def test_a_task_that_dies_of_slurms_signal_before_the_agent_hears_it_has_not_crashed(scene: AgentScene):
-    agent = scene.start(("sh", "-c", 'touch "$SCENE/ready"; exec sleep 600'))
-    scene.wait_for("ready")
-    for pid in [*_family(agent.pid), agent.pid]:
-        os.kill(pid, signal.SIGTERM)
-        time.sleep(0.05)
+    agent = scene.start(("sh", "-c", 'echo $$ > "$SCENE/pid"; exec sleep 600'))
+    scene.wait_for("pid", "\n")
+    command = int(scene.said("pid"))
+    [guardian] = [pid for pid in _family(agent.pid) if pid != command]
+    os.kill(guardian, signal.SIGTERM)
+    with going_first():  # the agent has asked for the command's code, and waits for a signal for a moment
+        os.kill(command, signal.SIGTERM)
+        while Path(f"/proc/{command}").exists():
+            time.sleep(0.001)
+        time.sleep(1.0)  # a busy node
+        os.kill(agent.pid, signal.SIGTERM)
     assert scene.end(agent, Outcome.STOPPED, 75).command_code == 143
 
 
@@ -202,8 +227,7 @@ def test_a_shielded_tree_lives_through_what_slurm_sends_to_every_process(scene: 
     agent = scene.start(scene.script(guarded + "    pool.terminate()\n"), forward_signal="USR2")
     scene.wait_for("stepping-0")
     for _ in range(2):
-        for pid in [*_family(agent.pid), agent.pid]:
-            os.kill(pid, signal.SIGTERM)
+        _term_everybody(agent)
     scene.end(agent, Outcome.STOPPED, 75)
 
 
@@ -265,8 +289,7 @@ def test_ranks_under_torchrun_are_asked_by_the_page_and_the_agent_is_not_torchru
     scene.wait_for("stepping-0")
     scene.wait_for("stepping-1")
     for _ in range(3):
-        for pid in [*_family(agent.pid), agent.pid]:
-            os.kill(pid, signal.SIGTERM)
+        _term_everybody(agent)
     record = scene.end(agent, Outcome.STOPPED, 75)
     assert [rank.phase for rank in record.ranks] == ["STOPPED", "STOPPED"]
     assert record.command_code == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_resilience.errors import ManifestUnavailable
+from slurm_resilience.errors import ManifestUnavailable, SlurmRejected
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, RankEnd, write_agent_record
 from slurm_resilience.manifest.attempt import begin_attempt
 from slurm_resilience.manifest.chain import Attempt, Chain
@@ -22,6 +22,7 @@ from slurm_resilience.manifest.records import (
     CheckpointCommitted,
     CheckpointQuarantined,
     DecisionCarriedOut,
+    Line,
     SaveReason,
     TrainingFinished,
     checkpoint_id,
@@ -30,8 +31,8 @@ from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
 from slurm_resilience.requeue.decision import Hold, Way
 from slurm_resilience.requeue.limits import Limits
-from slurm_resilience.slurm.client import JobState, PastLife
-from slurm_resilience.supervisor.ending import Conclusion, Ending, NotDone, Seen
+from slurm_resilience.slurm.client import JobRef, JobState, PastLife
+from slurm_resilience.supervisor.ending import Conclusion, Done, Ending, NotDone, Seen
 from tests.faults.fake_slurm import FakeClock, FakeSlurm, running
 
 SEEN = Seen(75, (), False, 2, None)
@@ -151,6 +152,21 @@ def test_what_somebody_else_has_requeued_is_left_alone(world: World) -> None:
     assert world.slurm.requeued == []
 
 
+def test_a_refusal_because_slurm_was_faster_is_found_out_though_slurm_falls_silent(world: World) -> None:
+    class WasFaster(FakeSlurm):
+        def requeue(self, job: JobRef) -> None:
+            self.jobs[job] = running(job, state=JobState.PENDING, restarts=1)
+            self.silent_for = 2
+            raise SlurmRejected(f"Job is pending execution for job {job}")
+
+    world.slurm = WasFaster({"7": running()})
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    conclusion = world.ending().conclude(world.number, SEEN)
+    assert conclusion.outcome == Done("somebody had queued the job again before us")
+    assert world.attempt().carried_out is not None
+
+
 def test_a_cancelled_job_is_not_queued_again(world: World) -> None:
     world.begin()
     world.agents(Outcome.STOPPED, "TERMINATION")
@@ -233,6 +249,26 @@ def test_a_journal_on_a_full_disk_is_tried_again_until_it_takes_the_end(
         return writing()
 
     monkeypatch.setattr(world.journal, "writing", full_at_first)
+    assert world.ending().conclude(world.number, SEEN).carried_out
+    assert world.slurm.requeued == ["7"]
+
+
+@pytest.mark.parametrize("good", range(2))
+def test_a_journal_that_can_not_be_read_for_a_moment_costs_no_requeue(
+    world: World, monkeypatch: pytest.MonkeyPatch, good: int
+) -> None:
+    """`good`: how many readings go well before that."""
+    world.begin()
+    world.agents(Outcome.STOPPED, "TERMINATION")
+    reading = world.journal.read
+    answers = [True] * good + [False] * 3
+
+    def refused_for_a_moment() -> list[Line]:
+        if answers and not answers.pop(0):
+            raise ManifestUnavailable("the manifest is not available: Stale file handle")
+        return reading()
+
+    monkeypatch.setattr(world.journal, "read", refused_for_a_moment)
     assert world.ending().conclude(world.number, SEEN).carried_out
     assert world.slurm.requeued == ["7"]
 

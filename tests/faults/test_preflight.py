@@ -111,7 +111,7 @@ class Scene:
         facts |= {"SLURM_JOB_NODELIST": f"n[1-{self.job_nodes}]", "SLURM_CLUSTER_NAME": "fake"}
         facts |= {"SLURM_RESTART_COUNT": str(self.restarts)} if self.restarts else {}
         supervisor = SupervisorUnderTest(
-            replace(request("--mem=0 python t.py"), preflight=Preflighting(self.wish, 20.0)),
+            replace(request("--mem=0 python t.py"), preflight=Preflighting(self.wish, 200.0)),
             self.mode,
             Shape(self.nodes, 1, None),
             job_facts(facts) if self.mode is not Mode.LOCAL else None,
@@ -304,7 +304,7 @@ def test_a_preemption_during_preflight_ends_it_at_once_and_the_job_is_queued_aga
     assert code == 75
     assert scene.end[:2] == (Cause.PREEMPTED, "requeue")
     assert scene.steps == []
-    assert not any(alive(pid) for pid in pids)
+    wait_until(lambda: not any(alive(pid) for pid in pids), "the end of all that was killed")
 
 
 @pytest.mark.parametrize("finds", [None, SICK | {"check": "presence", "sentence": "it died"}])
@@ -344,7 +344,7 @@ def test_a_persons_stop_during_preflight_ends_the_run(scene: Scene) -> None:
     ended = scene.attempt().ended
     assert ended is not None
     assert ended.because == "somebody asked the run to stop while preflight ran"
-    assert not any(alive(pid) for pid in pids)
+    wait_until(lambda: not any(alive(pid) for pid in pids), "the end of all that was killed")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

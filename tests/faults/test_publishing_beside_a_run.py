@@ -108,7 +108,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
         found.process.wait()
 
 
-@pytest.mark.timeout(300)  # on a busy machine it is the publisher, at nice 19, that everybody else comes before
+@pytest.mark.timeout(600)  # on a busy machine it is the publisher, at nice 19, that everybody else comes before
 def test_what_an_interrupt_left_the_next_attempt_publishes_and_a_fresh_run_can_fetch(here: Here) -> None:
     archive = here.folder / "archive" / "run"
     place = f"file://{here.folder}/archive/{{run}}"

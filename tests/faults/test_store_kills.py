@@ -18,7 +18,7 @@ def test_whenever_a_save_is_killed_what_was_committed_is_whole_and_the_rest_can_
 ) -> None:
     command = [sys.executable, "-m", "tests.faults.kill_sweep", "--json", "--folder", str(tmp_path)]
     command += ["--count", "20", "--bytes", "64MiB", *how]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     kills = json.loads(done.stdout)
     assert len(kills) == 20

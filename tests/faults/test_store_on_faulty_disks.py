@@ -28,6 +28,7 @@ OLD = "step-0000000100.a1"
 NEW = "step-0000000200.a2"
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 BROKEN_DISK = (errno.EIO, errno.ESTALE)
+PATIENCE_S = 120.0
 
 
 def state(value: float) -> dict[str, Any]:
@@ -263,7 +264,7 @@ def test_a_save_that_hangs_keeps_nobody_from_the_old_checkpoint(scene: Scene, op
     command = [sys.executable, "-c", SAVING, str(scene.root)]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as saving:
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE_S
             while not scene.disk.fired(fault):
                 assert saving.poll() is None
                 assert time.monotonic() < deadline
@@ -272,10 +273,10 @@ def test_a_save_that_hangs_keeps_nobody_from_the_old_checkpoint(scene: Scene, op
             assert not scene.final.exists()
             if ends_well:
                 scene.disk.heal()
-                assert saving.wait(60) == 0
+                assert saving.wait(PATIENCE_S) == 0
             else:
                 saving.send_signal(signal.SIGKILL)
-                assert saving.wait(60) == -signal.SIGKILL
+                assert saving.wait(PATIENCE_S) == -signal.SIGKILL
         finally:
             saving.kill()
             scene.disk.heal()

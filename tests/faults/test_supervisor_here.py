@@ -16,7 +16,7 @@ from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.supervisor.supervise import PAUSE_BEFORE_RESTART_S
-from tests.faults.agent_scene import REPOSITORY, wait_until
+from tests.faults.agent_scene import PATIENCE_S, REPOSITORY, wait_until
 
 FAILS_THEN_WAITS = 'echo x >> "$0/started"; [ "$(wc -l < "$0/started")" = 1 ] && exit 3; sleep 600'
 DOES_NOT_LISTEN = "trap '' TERM INT; touch \"$0/started\"; while :; do sleep 0.2; done"
@@ -48,7 +48,7 @@ class Here:
 
     def end(self) -> int:
         assert self.process is not None
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
     @property
     def causes(self) -> list[Cause | None]:
@@ -90,3 +90,9 @@ def test_a_second_interrupt_ends_a_program_that_does_not_listen(here: Here) -> N
     here.send(signal.SIGINT)
     assert here.end() == 76, here.out.read_text()
     assert here.causes == [Cause.OPERATOR_STOP]
+
+
+def test_a_lease_that_can_not_be_given_back_changes_nothing_of_the_end(here: Here) -> None:
+    here.start('rm "$0/run/lease.json" && mkdir "$0/run/lease.json"')
+    assert here.end() == 0, here.out.read_text()
+    assert here.causes == [Cause.FINISHED]

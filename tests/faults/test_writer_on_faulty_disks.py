@@ -18,6 +18,7 @@ import torch
 from slurm_resilience.checkpoint.compare import compare_states
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
 from slurm_resilience.checkpoint.snapshot.snapshot import Snapshot
+from slurm_resilience.checkpoint.writer import client
 from slurm_resilience.checkpoint.writer.client import WriterProcess
 from slurm_resilience.checkpoint.writer.outcome import Gone, Refused, Written
 from slurm_resilience.manifest.journal import Journal
@@ -26,7 +27,7 @@ from tests.faulty_fs.disk import REPOSITORY, FaultyDisk
 from tests.faulty_fs.fixture import disk as disk  # noqa: PLC0414 fixtures are found by their names here
 from tests.faulty_fs.fixture import faulty_disk as faulty_disk  # noqa: PLC0414
 
-LONG_S = 60.0
+LONG_S = 200.0
 REFUSALS = [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE]
 
 
@@ -64,6 +65,7 @@ class Rank:
 @pytest.fixture
 def rank(disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rank]:
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.setattr(client, "_REAPED_S", LONG_S)
     rank = Rank(disk.path / f"run-{secrets.token_hex(4)}")
     yield rank
     disk.heal()

@@ -26,7 +26,7 @@ from typing import Any
 from tests.faulty_fs.serve import unmount
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 def why_missing() -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 """For one part of 2 MB, on a busy machine."""
 BATCH = 2000
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from tests.fuzz.campaign import campaign
 from tests.fuzz.mutations import KINDS, mutate
 from tests.fuzz.sample import write_samples
@@ -16,6 +18,7 @@ SEED = 20260101
 COUNT = 1500
 
 
+@pytest.mark.timeout(600)  # it reads 1500 parts
 def test_spoilt_parts_are_read_right_or_refused_and_nothing_else_happens(tmp_path: Path) -> None:
     report = campaign(tmp_path / "fuzz", seed=SEED, count=COUNT)
     assert report.findings == [], "\n".join(str(finding) for finding in report.findings)

@@ -14,7 +14,7 @@ from tests.slurm.jobs import JobsOn
 
 @pytest.fixture(scope="session", params=["embedded", "docker"])
 def cluster_under_test(request: pytest.FixtureRequest) -> ClusterUnderTest:
-    """Which of them a test runs on: see --slurm, and the markers quick and docker_only."""
+    """Which of them a test runs on: see --slurm, and the marker quick."""
     cluster: ClusterUnderTest = request.getfixturevalue(f"{request.param}_cluster")
     return cluster
 

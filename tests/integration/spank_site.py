@@ -21,7 +21,7 @@ from tests.clusters.cluster import ClusterUnderTest
 from tests.clusters.compose import ComposeCluster
 from tests.clusters.embedded import EmbeddedCluster
 from tests.integration.spank_build import KILL_WAIT_S, Builds, whats_missing
-from tests.slurm.jobs import wait_until
+from tests.slurm.jobs import PATIENCE_S, wait_until
 
 CLUSTER = "cluster_under_test"
 BOTH = pytest.mark.parametrize(CLUSTER, ["plugin", "docker"], indirect=True)
@@ -104,8 +104,12 @@ class SpankSite:
             relays = [life for life in seen.relays.values() if life.startswith(job)]
             return [*relays, *(name for name in seen.folders if f"-relay-{job}" in name)]
 
-        for node in nodes or self.cluster.node_names:
-            wait_until(lambda node=node: left(node) == [], lambda node=node: f"left on {node}: {left(node)}", 60)  # type: ignore[misc]
+        where = nodes or self.cluster.node_names
+        wait_until(
+            lambda: not any(left(node) for node in where),
+            lambda: f"what is left: {list(map(left, where))}",
+            PATIENCE_S,
+        )
 
     def reasons(self) -> str:
         """Which nodes are drained or down, and why; empty: none is."""

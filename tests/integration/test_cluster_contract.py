@@ -10,7 +10,7 @@ import pytest
 
 from slurm_resilience.errors import CommandMissing, CommandTimedOut
 from tests.clusters.cluster import ClusterUnderTest, Impossible
-from tests.slurm.jobs import JobsOn, wait_until
+from tests.slurm.jobs import PATIENCE_S, JobsOn, wait_until
 
 pytestmark = pytest.mark.quick
 STAYS = "touch here-$SLURMD_NODENAME; exec sleep 600"
@@ -25,12 +25,12 @@ def running(cluster: ClusterUnderTest, jobs: JobsOn, nodes: int = 1) -> tuple[st
     marker = marker_of(jobs.folder)
     script = f"srun bash -c '{STAYS}'"
     job = jobs.submit(script, marker=marker, nodes=nodes, ntasks_per_node=1, requeue=True)
-    jobs.wait_state(job, "RUNNING", timeout_s=60)
+    jobs.wait_state(job, "RUNNING")
     names = tuple(jobs.ask("scontrol", "show", "hostnames", jobs.show(job)["NodeList"]).out.split())
     wait_until(
         lambda: all(cluster.processes(node, marker) and (jobs.folder / f"here-{node}").exists() for node in names),
         lambda: f"the tasks do not run: {jobs.output(job)}",
-        60,
+        PATIENCE_S,
     )
     return job, names, marker
 
@@ -68,7 +68,7 @@ def test_everybody_writes_in_the_shared_folder_under_one_path(
     assert jobs.wait_end(job) == "COMPLETED", jobs.output(job)
     for task in "01":
         heard = jobs.folder / f"heard-{task}"
-        wait_until(heard.exists, f"{heard} is not seen", 30)
+        wait_until(heard.exists, f"{heard} is not seen", PATIENCE_S)
         assert heard.read_text() == "by the test"
 
 
@@ -77,7 +77,7 @@ def test_the_nodes_have_the_package_and_what_it_needs(cluster_under_test: Cluste
     torch = "torch, h5py, " if cluster.has_torch else ""
     code = f"import {torch}slurm_resilience.cli.srun_resilient as found; print(found.__file__)"
     job = jobs.submit(["srun", cluster.python, "-c", code], env=cluster.environment, nodes=2, ntasks_per_node=1)
-    assert jobs.wait_end(job, timeout_s=120) == "COMPLETED", jobs.output(job)
+    assert jobs.wait_end(job) == "COMPLETED", jobs.output(job)
     expected = str(cluster.repository / "slurm_resilience" / "cli" / "srun_resilient.py")
     assert jobs.wait_output(job, expected).split().count(expected) == 2
 
@@ -90,10 +90,10 @@ def test_a_signal_reaches_the_marked_processes_of_one_node_only(
     assert cluster.kill(second, marker, signal.SIGKILL, "sleep 600", but="sleep") == 0
     assert cluster.kill(second, "somebody else's", signal.SIGKILL) == 0
     assert cluster.kill(second, marker, signal.SIGKILL, "sleep 600") == 1
-    wait_until(lambda: not cluster.processes(second, marker), "the task lives on", 30)
+    wait_until(lambda: not cluster.processes(second, marker), "the task lives on", PATIENCE_S)
     assert any("sleep 600" in process.command for process in cluster.processes(first, marker))
     jobs.cancel(job)
-    wait_until(lambda: not cluster.processes(first, marker), "the job lives on", 60)
+    wait_until(lambda: not cluster.processes(first, marker), "the job lives on", PATIENCE_S)
 
 
 def test_a_node_that_vanishes_takes_its_job_along_and_serves_again_when_it_returns(
@@ -106,7 +106,7 @@ def test_a_node_that_vanishes_takes_its_job_along_and_serves_again_when_it_retur
     cluster.node_returns(node)
     # Whether Slurm has noticed that the job is gone is another matter.
     jobs.cancel(job)
-    wait_until(lambda: cluster.node_states()[node] == "idle", lambda: f"{cluster.node_states()}", 90)
+    wait_until(lambda: cluster.node_states()[node] == "idle", lambda: f"{cluster.node_states()}", PATIENCE_S)
     another = jobs.submit("exit 0", nodelist=node)
     assert jobs.wait_end(another) == "COMPLETED"
 

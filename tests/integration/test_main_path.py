@@ -11,14 +11,14 @@ from tests.clusters.cluster import ClusterUnderTest, Impossible
 from tests.clusters.restore import tell_slurm
 from tests.clusters.running import SAVE_EVERY, Running
 from tests.clusters.undisturbed import undisturbed
-from tests.slurm.jobs import JobsOn, wait_until
+from tests.slurm.jobs import PATIENCE_S, JobsOn, wait_until
 
 
 @pytest.mark.quick
 def test_a_preempted_run_of_an_ordinary_user_is_queued_again_and_finishes(
     cluster_under_test: ClusterUnderTest, jobs: JobsOn
 ) -> None:
-    running = Running.light(cluster_under_test, jobs)
+    running = Running.light(cluster_under_test, jobs, finishes_in=2)
     running.wait_committed()
     jobs.preempt(running.job)
     running.wait_finished()
@@ -31,7 +31,7 @@ def test_a_preempted_run_of_root_is_queued_again_and_finishes(
 ) -> None:
     if owners_jobs.cluster.run("id", "-u").out.strip() != "0":
         pytest.skip("the cluster's owner is not root")
-    running = Running.light(cluster_under_test, owners_jobs)
+    running = Running.light(cluster_under_test, owners_jobs, finishes_in=2)
     running.wait_committed()
     owners_jobs.preempt(running.job)
     running.wait_finished()
@@ -41,7 +41,7 @@ def test_a_preempted_run_of_root_is_queued_again_and_finishes(
 
 @pytest.mark.quick
 def test_a_requeue_by_hand_loses_nothing(cluster_under_test: ClusterUnderTest, jobs: JobsOn) -> None:
-    running = Running.light(cluster_under_test, jobs)
+    running = Running.light(cluster_under_test, jobs, finishes_in=2)
     running.wait_committed()
     assert jobs.requeue(running.job).code == 0
     running.wait_finished()
@@ -57,7 +57,7 @@ def test_the_warning_before_the_time_limit_loses_nothing(cluster_under_test: Clu
     running.wait(lambda: running.attempts[0].ended is not None, "the first attempt never ended")
     longer = ("scontrol", "update", f"JobId={running.job}", "TimeLimit=10")
     # The owner may not; and Slurm refuses it while the job is between two lives.
-    wait_until(lambda: cluster_under_test.run(*longer).code == 0, "the time limit can't be raised", 60)
+    wait_until(lambda: cluster_under_test.run(*longer).code == 0, "the time limit can't be raised", PATIENCE_S)
     running.wait_finished()
     [cause] = running.causes[:-1]
     assert cause in (Cause.WARNED, Cause.TIME_LIMIT), running.story()
@@ -69,7 +69,7 @@ def test_the_warning_before_the_time_limit_loses_nothing(cluster_under_test: Clu
 
 
 def test_a_killed_rank_costs_at_most_one_save_interval(cluster_under_test: ClusterUnderTest, jobs: JobsOn) -> None:
-    running = Running.light(cluster_under_test, jobs)
+    running = Running.light(cluster_under_test, jobs, finishes_in=2)
     running.wait_committed()
     running.kill_training(running.nodes[1])
     running.wait_finished()
@@ -78,7 +78,7 @@ def test_a_killed_rank_costs_at_most_one_save_interval(cluster_under_test: Clust
 
 
 def test_a_run_goes_on_by_successors(cluster_under_test: ClusterUnderTest, jobs: JobsOn) -> None:
-    running = Running.light(cluster_under_test, jobs, options="--continue=chain")
+    running = Running.light(cluster_under_test, jobs, options="--continue=chain", finishes_in=2)
     running.wait_committed()
     jobs.preempt(running.job)
     running.wait_finished()
@@ -90,16 +90,18 @@ def test_a_run_goes_on_by_successors(cluster_under_test: ClusterUnderTest, jobs:
     assert jobs.ask("squeue", "-h", "-t", "PENDING", "-o", "%i").out.split() == []
 
 
+@pytest.mark.timeout(900)
 def test_a_warning_while_the_controller_is_down_is_carried_out_when_it_is_back(
     cluster_under_test: ClusterUnderTest, jobs: JobsOn
 ) -> None:
     cluster = cluster_under_test
-    running = Running.light(cluster, jobs)
+    running = Running.light(cluster, jobs, finishes_in=2)
     running.wait_committed()
     first = running.nodes[0]
     cluster.stop_controller()
     assert cluster.kill(first, running.marker, signal.SIGUSR1, "-m slurm_resilience.agent") > 0
-    running.wait(lambda: "again until it answers" in running.story(), "the supervisor never asked Slurm")
+    # In containers every command that finds no controller takes its whole time-out.
+    running.wait(lambda: "again until it answers" in running.story(), "the supervisor never asked Slurm", 400)
     cluster.start_controller()
     running.wait_finished()
     running.check(Cause.WARNED)
@@ -111,7 +113,7 @@ def test_a_node_that_vanishes_costs_at_most_one_save_interval(
     cluster_under_test: ClusterUnderTest, jobs: JobsOn, number: int
 ) -> None:
     cluster = cluster_under_test
-    running = Running.light(cluster, jobs, step_s=0.5)
+    running = Running.light(cluster, jobs, step_s=0.5, finishes_in=2)
     running.wait_committed()
     lost = running.nodes[number]
     cluster.node_vanishes(lost)

@@ -16,7 +16,7 @@ from tests.integration.spank_site import BOTH, SpankSite
 from tests.integration.spank_site import no_node_is_drained as no_node_is_drained  # noqa: PLC0414 found by their names
 from tests.integration.spank_site import plugin_cluster as plugin_cluster  # noqa: PLC0414
 from tests.integration.spank_site import site as site  # noqa: PLC0414
-from tests.slurm.jobs import JobsOn, wait_until
+from tests.slurm.jobs import PATIENCE_S, JobsOn, wait_until
 
 pytestmark = BOTH
 ENDS = "case $SLURM_PROCID in 0) exit 0;; 1) exit 5;; 2) kill -SEGV $$;; 3) kill -KILL $$;; esac"
@@ -37,7 +37,7 @@ def test_they_say_of_every_rank_how_it_ended_after_each_step_and_after_the_job(s
     run = jobs.folder / "run"
     script = f"ulimit -c 0; srun --kill-on-bad-exit=0 bash -c '{ENDS}'; touch ended; {WAIT}; srun true"
     job = jobs.submit(script, nodes=2, ntasks_per_node=2, resilient=True, resilient_run=run)
-    wait_until((jobs.folder / "ended").exists, lambda: jobs.output(job), 60)
+    wait_until((jobs.folder / "ended").exists, lambda: jobs.output(job), PATIENCE_S)
     first = read(run, job)
     assert {note.rank: note.status for note in first} == STATUSES
     nodes = jobs.ask("scontrol", "show", "hostnames", jobs.show(job)["NodeList"]).out.split()
@@ -54,7 +54,7 @@ def test_they_say_of_every_rank_how_it_ended_after_each_step_and_after_the_job(s
     assert {file.stat().st_uid for file in [*files, *files[0].parents[:3]]} == {owner}
     notes = read(run, job)
     assert sorted((note.step, note.rank) for note in notes) == [(step, rank) for step in (0, 1) for rank in range(4)]
-    wait_until(lambda: not any(site.look(node).spooled(job) for node in nodes), "the spool is not emptied", 60)
+    wait_until(lambda: not any(site.look(node).spooled(job) for node in nodes), "the spool is not emptied", PATIENCE_S)
 
 
 def _uid(site: SpankSite) -> int:
@@ -83,9 +83,9 @@ def test_every_life_of_a_requeued_job_has_its_own(site: SpankSite, jobs: JobsOn)
     run = jobs.folder / "run"
     script = 'srun bash -c "exit ${SLURM_RESTART_COUNT:-0}"; touch ended; [ -n "$SLURM_RESTART_COUNT" ] || sleep 600'
     job = jobs.submit(script, resilient=True, resilient_run=run, requeue=True)
-    wait_until((jobs.folder / "ended").exists, lambda: jobs.output(job), 60)
+    wait_until((jobs.folder / "ended").exists, lambda: jobs.output(job), PATIENCE_S)
     assert jobs.requeue(job).code == 0
-    assert jobs.wait_end(job, timeout_s=90) == "COMPLETED", jobs.output(job)
+    assert jobs.wait_end(job) == "COMPLETED", jobs.output(job)
     assert [note.status for note in read(run, job, 0)] == [0]
     assert [note.status for note in read(run, job, 1)] == [1 << 8]
 
@@ -94,7 +94,7 @@ def test_fifty_steps_at_once_are_all_noted(site: SpankSite, jobs: JobsOn) -> Non
     run = jobs.folder / "run"
     script = "for i in $(seq 50); do srun --overlap --quiet -n1 true & done; wait"
     job = jobs.submit(script, cpus_per_task=8, resilient=True, resilient_run=run)
-    assert jobs.wait_end(job, timeout_s=120) == "COMPLETED", jobs.output(job)
+    assert jobs.wait_end(job) == "COMPLETED", jobs.output(job)
     assert sorted(note.step for note in read(run, job)) == list(range(50)), jobs.output(job)
     assert "slurm-resilience" not in jobs.output(job)
     site.wait_gone(jobs.show(job)["NodeList"])

@@ -12,7 +12,7 @@ from tests.integration.spank_site import BOTH, SpankSite
 from tests.integration.spank_site import no_node_is_drained as no_node_is_drained  # noqa: PLC0414 found by their names
 from tests.integration.spank_site import plugin_cluster as plugin_cluster  # noqa: PLC0414
 from tests.integration.spank_site import site as site  # noqa: PLC0414
-from tests.slurm.jobs import ENDED, JobsOn, wait_until
+from tests.slurm.jobs import ENDED, PATIENCE_S, JobsOn, wait_until
 
 pytestmark = BOTH
 SCRIPT = "echo script; srun -n1 echo step; echo end"
@@ -62,7 +62,9 @@ def test_where_a_callback_crashes_no_job_suffers_that_did_not_ask_for_it(
         jobs.cancel(with_it)
         jobs.wait_end(with_it)
         node = jobs.show(with_it)["NodeList"]
-        wait_until(lambda: site.cluster.node_states()[node] == "idle", lambda: f"{site.cluster.node_states()}", 60)
+        wait_until(
+            lambda: site.cluster.node_states()[node] == "idle", lambda: f"{site.cluster.node_states()}", PATIENCE_S
+        )
     assert site.reasons() == ""
     after = jobs.submit(SCRIPT, nodelist=node, resilient=True)
     assert jobs.wait_end(after) == "COMPLETED", jobs.output(after)
@@ -80,7 +82,7 @@ def test_a_plugin_for_another_release_of_slurm_is_passed_over_and_the_doctor_say
         assert 0 < len([line for line in answer.err.splitlines() if "resilience" in line]) <= 2, answer.err
         assert jobs.cluster.run("srun", "--resilient", "true").code != 0
         words = (site.cluster.python, "-m", "slurm_resilience.cli.main", "spank", "doctor")
-        told = owners_jobs.cluster.run(*words, env=site.cluster.environment, timeout_s=60)
+        told = owners_jobs.cluster.run(*words, env=site.cluster.environment, timeout_s=PATIENCE_S)
         assert told.code == 1
         assert OTHER_RELEASE in told.out
     assert jobs.output(job).endswith("step\n")

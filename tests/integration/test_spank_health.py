@@ -16,7 +16,7 @@ from tests.integration.spank_site import BOTH, SpankSite
 from tests.integration.spank_site import no_node_is_drained as no_node_is_drained  # noqa: PLC0414 found by their names
 from tests.integration.spank_site import plugin_cluster as plugin_cluster  # noqa: PLC0414
 from tests.integration.spank_site import site as site  # noqa: PLC0414
-from tests.slurm.jobs import JobsOn, wait_until
+from tests.slurm.jobs import PATIENCE_S, JobsOn, wait_until
 
 pytestmark = BOTH
 ONCE = "#!/bin/sh\nmkdir {mark} 2>/dev/null || exit 0\necho 'the fan stands still'\nexit 1\n"
@@ -59,7 +59,7 @@ def test_warn_tells_what_was_found_and_lets_the_job_run(site: SpankSite, jobs: J
     assert jobs.output(silent) == ""
     assert (jobs.folder / "began").exists()
     assert found(run, job) == [{"node": node, "mode": "warn", "findings": ["fan: the fan stands still"]}]
-    wait_until(lambda: not site.look(node).spooled(job), lambda: f"{site.look(node)}", 30)
+    wait_until(lambda: not site.look(node).spooled(job), lambda: f"{site.look(node)}", PATIENCE_S)
 
 
 def test_exclude_fails_the_step_before_its_program_begins(site: SpankSite, jobs: JobsOn) -> None:

@@ -8,7 +8,7 @@ from tests.integration.spank_site import BOTH, SpankSite
 from tests.integration.spank_site import no_node_is_drained as no_node_is_drained  # noqa: PLC0414 found by their names
 from tests.integration.spank_site import plugin_cluster as plugin_cluster  # noqa: PLC0414
 from tests.integration.spank_site import site as site  # noqa: PLC0414
-from tests.slurm.jobs import JobsOn, wait_until
+from tests.slurm.jobs import PATIENCE_S, JobsOn, wait_until
 
 pytestmark = BOTH
 LOOK = "grep -h ^Sig[BIC] /proc/self/status; ls -l /proc/self/fd | wc -l; env | cut -d= -f1 | sort"
@@ -29,7 +29,7 @@ def see(site: SpankSite, jobs: JobsOn, name: str) -> list[str]:
     """What script and tasks find, what is said, which processes the job has."""
     script, marker = SCRIPT.replace("$1", name), f"off-{name}"
     job = jobs.submit(script, nodes=2, ntasks_per_node=2, marker=marker, job_name="off")
-    jobs.wait_state(job, "RUNNING", timeout_s=60)
+    jobs.wait_state(job, "RUNNING")
     nodes = jobs.ask("scontrol", "show", "hostnames", jobs.show(job)["NodeList"]).out.split()
 
     def commands() -> list[str]:
@@ -39,7 +39,7 @@ def see(site: SpankSite, jobs: JobsOn, name: str) -> list[str]:
     def sleepers() -> int:
         return sum(command.endswith("sleep 600 ") and "srun" not in command for command in commands())
 
-    wait_until(lambda: sleepers() == 4, lambda: f"{commands()}", 60)
+    wait_until(lambda: sleepers() == 4, lambda: f"{commands()}", PATIENCE_S)
     for node in nodes:
         assert site.look(node).relays == {}
         assert site.look(node).folders == ()

@@ -11,7 +11,7 @@ from tests.integration.spank_site import BOTH, SpankSite
 from tests.integration.spank_site import no_node_is_drained as no_node_is_drained  # noqa: PLC0414 found by their names
 from tests.integration.spank_site import plugin_cluster as plugin_cluster  # noqa: PLC0414
 from tests.integration.spank_site import site as site  # noqa: PLC0414
-from tests.slurm.jobs import ENDED, JobsOn, wait_until, without_waiting
+from tests.slurm.jobs import ENDED, PATIENCE_S, JobsOn, wait_until, without_waiting
 
 pytestmark = BOTH
 OURS = "SLURM_RESILIENCE_"
@@ -43,7 +43,7 @@ def test_what_is_asked_of_sbatch_arrives_in_the_script_and_in_every_step(site: S
     path.write_text(f"#!/bin/sh\n{script}\n")
     where = ["env", "-C", str(jobs.folder), "sbatch", "--parsable", "-N2", "-n2", "-o%A.out"]
     job = jobs.ask(*where, *ASKED, "--resilient-run=a/run", "script").out.strip()
-    jobs.wait_state(job, *ENDED, timeout_s=60)
+    jobs.wait_state(job, *ENDED)
     said_by_slurm = without_waiting((jobs.folder / f"{job}.out").read_text())
     assert (jobs.state(job), said_by_slurm) == ("COMPLETED", "")
 
@@ -133,8 +133,8 @@ def test_elements_of_an_array_and_parts_of_a_heterogeneous_job_have_lives_of_the
     options = ["--resilient", f"--resilient-run={parts}"]
     words = ["--output=/dev/null", "-n1", *options, ":", "-n1", *options, "--wrap", "srun --het-group=0,1 true"]
     two = jobs.ask("env", "-C", str(jobs.folder), "sbatch", "--parsable", *words).out.strip()
-    wait_until(lambda: set(jobs.state(one).split()) == {"COMPLETED"}, lambda: jobs.state(one), 60)
-    wait_until(lambda: set(jobs.state(two).split()) == {"COMPLETED"}, lambda: jobs.state(two), 60)
+    wait_until(lambda: set(jobs.state(one).split()) == {"COMPLETED"}, lambda: jobs.state(one), PATIENCE_S)
+    wait_until(lambda: set(jobs.state(two).split()) == {"COMPLETED"}, lambda: jobs.state(two), PATIENCE_S)
     assert lives(array) == {f"{one}_3-0", f"{one}_5-0"}
     assert lives(parts) == {f"{two}-0", f"{int(two) + 1}-0"}
     assert [note["job"] for note in notes(array)] == [f"{one}_3", f"{one}_5"]

@@ -16,7 +16,7 @@ from tests.integration.spank_site import BOTH, SpankSite
 from tests.integration.spank_site import no_node_is_drained as no_node_is_drained  # noqa: PLC0414 found by their names
 from tests.integration.spank_site import plugin_cluster as plugin_cluster  # noqa: PLC0414
 from tests.integration.spank_site import site as site  # noqa: PLC0414
-from tests.slurm.jobs import ENDED, JobsOn, wait_until
+from tests.slurm.jobs import ENDED, PATIENCE_S, JobsOn, wait_until
 
 pytestmark = BOTH
 BARE = """
@@ -49,9 +49,11 @@ def test_a_preempted_training_of_a_bare_srun_stops_at_one_step_and_goes_on_when_
         journal = run.journal.read_text()[-6000:] if run.journal.exists() else "no journal"
         return f"{jobs.state(job)}: {jobs.output(job)[-3000:]}; {journal}"
 
-    wait_until(lambda: run.journal.exists() and bool(chain().checkpoints), lambda: f"nothing is saved: {story()}", 120)
+    wait_until(
+        lambda: run.journal.exists() and bool(chain().checkpoints), lambda: f"nothing is saved: {story()}", PATIENCE_S
+    )
     jobs.preempt(job)
-    jobs.wait_output(job, "left, restarted 0 times", timeout_s=60)
+    jobs.wait_output(job, "left, restarted 0 times")
     [first] = chain().attempts
     stopped = first.checkpoints[-1]
     assert stopped.reason is SaveReason.STOP, story()
@@ -59,8 +61,8 @@ def test_a_preempted_training_of_a_bare_srun_stops_at_one_step_and_goes_on_when_
     assert first.stop_asked is not None
     assert "SIGTERM came to " in first.stop_asked.because
 
-    wait_until(lambda: chain().finished, lambda: f"it never finishes: {story()}", 120)
-    wait_until(lambda: jobs.state(job) in ENDED, story, 60)
+    wait_until(lambda: chain().finished, lambda: f"it never finishes: {story()}", PATIENCE_S)
+    wait_until(lambda: jobs.state(job) in ENDED, story, PATIENCE_S)
     assert jobs.state(job) == "COMPLETED", story()
     # Slurm 24.11 runs a preempted job once more after its second life, however that ended.
     first, second, *more = chain().attempts
@@ -75,7 +77,7 @@ def test_a_preempted_training_of_a_bare_srun_stops_at_one_step_and_goes_on_when_
 
 @pytest.mark.quick
 def test_srun_resilient_uses_the_plugin_and_needs_no_relay(site: SpankSite, jobs: JobsOn) -> None:
-    running = Running.light(site.cluster, jobs)
+    running = Running.light(site.cluster, jobs, finishes_in=2)
     running.wait_committed()
     for node in running.nodes:
         assert site.look(node).relays == {}
@@ -88,13 +90,13 @@ def test_srun_resilient_uses_the_plugin_and_needs_no_relay(site: SpankSite, jobs
         notes = read_exit_notes(running.run.exit_notes(running.job, restart), restart, pytest.fail)
         assert len({note.node for note in notes}) == 2, running.story()
     words = (site.cluster.python, "-m", "slurm_resilience.cli.main", "status", str(running.run.path), "--attempt=1")
-    shown = jobs.ask(*words, env=site.cluster.environment, timeout_s=60).out
+    shown = jobs.ask(*words, env=site.cluster.environment, timeout_s=PATIENCE_S).out
     for node in {note.node for note in read_exit_notes(running.run.exit_notes(running.job, 0), 0, pytest.fail)}:
         assert re.search(rf"\b{node}\b.*\b75\b|\b75\b.*\b{node}\b", shown), shown
 
 
 def test_the_doctor_finds_the_plugin_well_and_a_probe_proves_it(site: SpankSite, owners_jobs: JobsOn) -> None:
     words = (site.cluster.python, "-m", "slurm_resilience.cli.main", "spank", "doctor", "--probe")
-    answer = owners_jobs.cluster.run(*words, env=site.cluster.environment, timeout_s=120)
+    answer = owners_jobs.cluster.run(*words, env=site.cluster.environment, timeout_s=PATIENCE_S)
     assert answer.code == 0, answer.out + answer.err
     assert "had the plugin and its relay" in answer.out

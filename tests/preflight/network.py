@@ -122,7 +122,7 @@ class Network:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for name in (*map(self.namespace, self.nodes), self._switch):
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True, timeout=30)
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True, timeout=100)
 
     @property
     def _switch(self) -> str:
@@ -170,7 +170,7 @@ class Network:
         path.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
         return path
 
-    def run(self, node: str, *argv: str, timeout_s: float = 60) -> str:
+    def run(self, node: str, *argv: str, timeout_s: float = 100) -> str:
         """What `argv` prints, run on this node."""
         done = subprocess.run(
             [*self._inside(node), *argv], check=True, capture_output=True, timeout=timeout_s, text=True
@@ -204,4 +204,4 @@ def write_world(folder: Path, world: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _run(*argv: str) -> None:
-    subprocess.run(argv, check=True, capture_output=True, timeout=30)
+    subprocess.run(argv, check=True, capture_output=True, timeout=100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,7 @@ import pytest
 from slurm_resilience.sandbox import cgroup
 from slurm_resilience.sandbox.cluster import Cluster
 from slurm_resilience.sandbox.config import ClusterSpec, Proctrack
-from tests.slurm.jobs import Jobs
+from tests.slurm.jobs import LONG_KILL_WAIT, LONG_KILL_WAIT_S, Jobs
 
 
 @pytest.fixture(scope="session", params=["linuxproc", "cgroup"])
@@ -19,11 +20,14 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Four nodes, each claiming 8 CPUs; who gets a signal differs between the two ways of tracking processes.
 
     Tests that don't care mark themselves: @pytest.mark.parametrize("cluster", ["linuxproc"], indirect=True).
+    With LONG_KILL_WAIT behind it, it is a cluster of its own.
     """
-    proctrack = cast(Proctrack, request.param)
+    given = str(request.param)
+    proctrack = cast(Proctrack, given.removesuffix(LONG_KILL_WAIT))
     if proctrack == "cgroup" and isinstance(answer := cgroup.probe(), cgroup.Unusable):
         pytest.skip(answer.why)
-    with Cluster(ClusterSpec(proctrack=proctrack)) as up:
+    spec = ClusterSpec(proctrack=proctrack)
+    with Cluster(replace(spec, kill_wait_s=LONG_KILL_WAIT_S) if given.endswith(LONG_KILL_WAIT) else spec) as up:
         yield up
 
 
@@ -33,8 +37,6 @@ def jobs(cluster: Cluster, tmp_path: Path) -> Iterator[Jobs]:
     helper = Jobs(cluster, tmp_path)
     yield helper
     if not cluster.daemons.alive("slurmctld"):
-        cluster.start_controller()
-    for node in cluster.node_names:
-        if not cluster.slurmd_alive(node):
-            cluster.start_slurmd(node)
+        helper.start_controller()
+    helper.start_slurmds()
     helper.clear()

@@ -14,6 +14,11 @@ from slurm_resilience.sandbox.cluster import Cluster
 from slurm_resilience.sandbox.process import Process, processes_with
 
 POLL_S = 0.1
+PATIENCE_S = 120.0
+"""For what must happen: a wait ends at once when it has. Some things take Slurm a minute, and it isn't alone here."""
+LONG_KILL_WAIT, LONG_KILL_WAIT_S = "-long-kill-wait", 60
+"""Of the cluster for tests in which KillWait is all that ranks with torch have to stop and save: where Slurm's SIGTERM
+goes to the batch script, too. Of 10 s they get 4, and what is lost on a busy machine then is lost by right."""
 ENDED = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
 )
@@ -107,30 +112,37 @@ class JobsOn:
         """In long form, such as RUNNING or COMPLETING; empty when the controller does not know the job."""
         return self.cluster.run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").out.strip()
 
-    def wait_state(self, job: str, *states: str, timeout_s: float = 30) -> str:
+    def wait_state(self, job: str, *states: str, timeout_s: float = PATIENCE_S) -> str:
         """Wait until the job is in one of these states, and say in which."""
+        seen: list[str] = []
+
+        def there() -> bool:
+            seen[:] = [self.state(job)]
+            return seen[0] in states
+
         wait_until(
-            lambda: self.state(job) in states,
-            lambda: f"job {job} is {self.state(job)} and not {' or '.join(states)}; output: {self.output(job)[-2000:]}",
+            there,
+            lambda: f"job {job} is {seen[0]} and not {' or '.join(states)}; output: {self.output(job)[-2000:]}",
             timeout_s,
         )
-        return self.state(job)
+        return seen[0]
 
-    def wait_end(self, job: str, *, timeout_s: float = 60) -> str:
+    def wait_end(self, job: str, *, timeout_s: float = PATIENCE_S) -> str:
         return self.wait_state(job, *ENDED, timeout_s=timeout_s)
 
-    def wait_restarts(self, job: str, restarts: int, *, timeout_s: float = 60) -> None:
-        """Wait until the job runs again for the `restarts`-th time."""
+    def wait_restarts(self, job: str, restarts: int, *, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until the job runs again for the `restarts`-th time, or has: a short life may be missed."""
+        begun = ("RUNNING", "COMPLETED")
         wait_until(
-            lambda: (shown := self.show(job)).get("Restarts") == str(restarts) and shown.get("JobState") == "RUNNING",
+            lambda: (shown := self.show(job)).get("Restarts") == str(restarts) and shown.get("JobState") in begun,
             lambda: f"job {job} does not run with {restarts} restarts: {self.show(job)}",
             timeout_s,
         )
 
     def preempt(self, job: str, *, hold_s: float = 0.5) -> str:
         """Queue a job of higher priority that wants the nodes of `job`; its id. It ends `hold_s` after it started."""
-        nodes = self.show(job)["NodeList"]
-        count = self.show(job)["NumNodes"].partition("-")[0]
+        shown = self.show(job)
+        nodes, count = shown["NodeList"], shown["NumNodes"].partition("-")[0]
         return self.submit(
             f"sleep {hold_s}", partition="high", nodelist=nodes, nodes=count, exclusive=True, job_name="preemptor"
         )
@@ -146,7 +158,7 @@ class JobsOn:
         paths = sorted(self.folder.glob(f"*-{job}.out"))
         return without_waiting("".join(path.read_text(errors="replace") for path in paths))
 
-    def wait_output(self, job: str, text: str, *, timeout_s: float = 30) -> str:
+    def wait_output(self, job: str, text: str, *, timeout_s: float = PATIENCE_S) -> str:
         """Wait until the job has written `text`; the whole output."""
         wait_until(
             lambda: text in self.output(job),
@@ -155,17 +167,18 @@ class JobsOn:
         )
         return self.output(job)
 
-    def clear(self, *, timeout_s: float = 40) -> None:
-        """Cancel every job and wait until all nodes are idle again."""
-        queued = self.ask("squeue", "-h", "-o", "%A").out.split()
-        if queued:
-            self.cluster.run("scancel", *queued)
-            self.cluster.run("scancel", "-s", "KILL", "-f", *queued)  # no need to wait for KillWait
-        wait_until(
-            lambda: set(self.node_states().values()) == {"idle"},
-            lambda: f"the nodes are {self.node_states()}",
-            timeout_s,
-        )
+    def clear(self, *, timeout_s: float = PATIENCE_S) -> None:
+        """Cancel every job and wait until there is none and all nodes are idle again."""
+
+        def clear() -> bool:
+            """Looks again each time: what is being killed may still have queued a job."""
+            queued = self.ask("squeue", "-h", "-o", "%A").out.split()
+            if queued:
+                self.cluster.run("scancel", *queued)
+                self.cluster.run("scancel", "-s", "KILL", "-f", *queued)  # no need to wait for KillWait
+            return not queued and set(self.node_states().values()) == {"idle"}
+
+        wait_until(clear, lambda: f"the nodes are {self.node_states()}", timeout_s)
 
     def node_states(self) -> dict[str, str]:
         """What the controller says of each node; empty when it doesn't answer."""
@@ -177,6 +190,27 @@ class JobsOn:
 @dataclass(frozen=True)
 class Jobs(JobsOn):
     cluster: Cluster
+
+    def start_controller(self) -> None:
+        """Start it again and wait until it answers, whichever other daemons are dead meanwhile."""
+        daemons = self.cluster.daemons
+        daemons.start_controller()
+        wait_until(lambda: bool(self.node_states()), lambda: daemons.last_line("slurmctld"), PATIENCE_S)
+
+    def start_slurmds(self) -> None:
+        """Start those that are dead, and wait until the controller has heard of them."""
+        lost = [node for node in self.cluster.node_names if not self.cluster.slurmd_alive(node)]
+        for node in lost:
+            self.cluster.daemons.start_node(node)
+
+        def serves(state: str) -> bool:
+            return bool(state) and not state.endswith("*") and not state.startswith("down")
+
+        wait_until(
+            lambda: not lost or all(serves(self.node_states().get(node, "")) for node in lost),
+            lambda: f"of {lost}, which are started again, not all serve: {self.node_states()}",
+            PATIENCE_S,
+        )
 
 
 def leftovers(marker: str) -> list[Process]:

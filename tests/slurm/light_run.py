@@ -24,10 +24,12 @@ from tests.slurm.light_training import value_after
 ROOT = Path(__file__).parents[2]
 STEPS, SAVE_EVERY, STEP_S = 120, 7, 0.1
 PATIENCE_S = 240.0
+SILENT_AFTER_S = "30"
+"""Sooner than by default; an agent that is alive is heard in that time, however busy the machine is."""
 LIMITS = "--max-stuck=40 --max-crashes=40 --max-node-failures=40 --max-never-started=40 --max-quarantines=1"
 """So high that nobody gives up because of what we do to it."""
 _CONTROLLER = threading.Lock()
-"""One of the runs of a cluster at a time."""
+"""One of the runs of a cluster at a time takes it away; what must have its answer asks while nobody does."""
 
 
 @dataclass
@@ -39,12 +41,15 @@ class LightRun:
     """Lines of the batch script before the training's."""
     steps: int = STEPS
     later_step_s: float = STEP_S
-    """How long a step takes from the second attempt on."""
+    """How long a step takes from the second attempt on, or from `finishes_in` on."""
+    finishes_in: int = 1
+    """The attempt that may take the last step; earlier ones wait there, however late what is done to them comes."""
     job: str = ""
     submissions: int = 0
     resumes: list[str] = field(default_factory=list)
     """What a person had to do, and after which fault."""
     log: list[str] = field(default_factory=list)
+    repairs: list[threading.Thread] = field(default_factory=list)
 
     @property
     def run(self) -> RunDirectory:
@@ -58,6 +63,7 @@ class LightRun:
     def words(self) -> str:
         """srun-resilient with the training behind it."""
         training = f"{ROOT}/tests/slurm/light_training.py {self.steps} {SAVE_EVERY} {STEP_S} {self.later_step_s}"
+        training += f" {self.finishes_in}"
         return (
             f"{sys.executable} -m slurm_resilience.cli.srun_resilient --plain --run-dir={self.run.path} {LIMITS} "
             f"{self.options} {sys.executable} {training}"
@@ -74,7 +80,7 @@ class LightRun:
         }
         self.job = self.jobs.submit(
             f"{self.before}\nexec {self.words}",
-            env={"PYTHONPATH": str(ROOT), "SLURM_RESILIENCE_SILENT_AFTER": "9"},
+            env={"PYTHONPATH": str(ROOT), "SLURM_RESILIENCE_SILENT_AFTER": SILENT_AFTER_S},
             marker=self.marker,
             **options | sbatch,
         )
@@ -121,6 +127,8 @@ class LightRun:
             self.strike(blow, newest)
         self._wait_until_over(lambda: self.finished)
         self.wait_told()
+        for repair in self.repairs:
+            repair.join()
 
     def wait_told(self) -> None:
         """Until the run is finished and nothing of it is left to do."""
@@ -183,17 +191,19 @@ class LightRun:
         answer = self.jobs.cluster.run(
             *(sys.executable, "-m", "slurm_resilience.cli.main", "resume", str(self.run.path)),
             env={"PYTHONPATH": str(ROOT)},
-            timeout_s=90,
+            timeout_s=PATIENCE_S,
         )
         self.note(f"the job is {state}; resume left with {answer.code}: {answer.out.strip()} {answer.err.strip()}")
         self.resumes.append(f"{state}: {answer.out.strip()}")
         if answer.code not in (0, 75):
-            self.submit()
+            with _CONTROLLER:
+                self.submit()
 
     def strike(self, blow: Blow, attempt: Attempt) -> None:
         match blow.fault:
             case Fault.PREEMPT:
-                self._preempt()
+                with _CONTROLLER:
+                    self._preempt()
             case Fault.REQUEUE_BY_HAND:
                 self.jobs.requeue(self.job)
             case Fault.WARN:
@@ -226,7 +236,7 @@ class LightRun:
             time.sleep(0.5)
             self.jobs.cluster.stop_controller()
             time.sleep(seconds)
-            self.jobs.cluster.start_controller()
+            self.jobs.start_controller()
 
     def kill_training(self) -> None:
         """Supervisor and agents have its name in their command lines, too."""
@@ -251,13 +261,14 @@ class LightRun:
         if nodes.code == 0 and len(names) > node and self.jobs.cluster.slurmd_alive(names[node]):
             self.jobs.cluster.kill_slurmd(names[node])
             # An admin comes when it has been noticed: until then the job's other nodes are not free either.
-            later = threading.Timer(40.0, self._repair, args=(names[node],))
+            later = threading.Timer(40.0, self._repair)
             later.daemon = True
             later.start()
+            self.repairs.append(later)
 
-    def _repair(self, node: str) -> None:
+    def _repair(self) -> None:
         with _CONTROLLER:
-            self.jobs.cluster.start_slurmd(node)
+            self.jobs.start_slurmds()
 
     def check(self) -> None:
         """The invariants of the design, from the journal and from Slurm's own count."""
@@ -267,7 +278,8 @@ class LightRun:
         self._check_nothing_lost(lines)
         self._check_one_at_a_time(lines)
         self._check_every_end_is_explained(chain)
-        restarts = int(self.jobs.show(self.job)["Restarts"])
+        with _CONTROLLER:
+            restarts = int(self.jobs.show(self.job)["Restarts"])
         # A restart may be over before it began; never is there an attempt that no start of Slurm's stands behind.
         if self.submissions == 1 and "chain" not in self.options:
             assert len(chain.attempts) <= restarts + 1, self.story()
@@ -275,11 +287,7 @@ class LightRun:
         assert final.step == self.steps, self.story()
         state = json.loads((self.run.path / final.parts[0].file).read_bytes())
         assert state["value"] == value_after(self.steps), self.story()
-        wait_until(lambda: leftovers(self.marker) == [], lambda: f"left over: {leftovers(self.marker)}", 40)
-
-    def give_back(self) -> None:
-        """What a failed check left running."""
-        self.jobs.cluster.run("scancel", self.job)
+        wait_until(lambda: leftovers(self.marker) == [], lambda: f"left over: {leftovers(self.marker)}", 120)
 
     def _check_nothing_lost(self, lines: list[Line]) -> None:
         """Every attempt goes on from the newest checkpoint there was; none starts at step 0 once there was one."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slurm_resilience.sandbox.cluster import Cluster
 from slurm_resilience.sandbox.config import ClusterSpec
-from tests.slurm.jobs import Jobs, wait_until
+from tests.slurm.jobs import PATIENCE_S, Jobs, wait_until
 
 PROGRAM = """
 trap 'echo heard >> "$0/heard"; exit 0' TERM
@@ -31,10 +31,10 @@ def main(folder: Path) -> None:
         wait_until(
             lambda: all((folder / f"started-{task}").exists() for task in (0, 1)),
             lambda: f"the tasks did not start: {jobs.output(job)}",
-            60,
+            PATIENCE_S,
         )
         jobs.preempt(job)
-        state = jobs.wait_end(job, timeout_s=90)
+        state = jobs.wait_end(job)
         assert state == "COMPLETED", jobs.output(job)
         assert jobs.show(job)["Restarts"] == "1"
 

@@ -11,7 +11,7 @@ from slurm_resilience.slurm.command_line import CommandLineSlurm
 from slurm_resilience.slurm.commands import Runner
 from tests.contract.recorded_slurm import submission
 from tests.contract.slurm_scene import SCRIPT, SHELL_SIGNALLED, STEP_SIGNALLED, T
-from tests.slurm.jobs import Jobs, wait_until
+from tests.slurm.jobs import PATIENCE_S, Jobs, wait_until
 
 SLEEP = "sleep 600"
 HASTY_S = 2.0
@@ -93,7 +93,9 @@ class RealScene:
         job = self.jobs.submit(SLEEP)
         self.jobs.wait_state(job, "RUNNING")
         self.jobs.preempt(job)
-        wait_until(lambda: self.jobs.show(job).get("PreemptTime", "None") != "None", f"job {job} is not preempted", 30)
+        wait_until(
+            lambda: self.jobs.show(job).get("PreemptTime", "None") != "None", f"job {job} is not preempted", PATIENCE_S
+        )
         return self._hand_out(job)
 
     def unknown(self) -> JobRef:
@@ -109,7 +111,7 @@ class RealScene:
         self.jobs.wait_end(job)
 
     def settled(self, job: JobRef) -> None:
-        self.jobs.wait_state(job, "PENDING", timeout_s=60)
+        self.jobs.wait_state(job, "PENDING")
 
     def while_drained(self, node: str, reason: str, ask: Callable[[], T]) -> T:
         update = ("scontrol", "update", f"NodeName={node}")
@@ -130,4 +132,4 @@ class RealScene:
             return ask()
         finally:
             self.client = patient
-            self.jobs.cluster.start_controller()
+            self.jobs.start_controller()

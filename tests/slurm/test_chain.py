@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.manifest.run_directory import RunDirectory
-from tests.slurm.jobs import Jobs, leftovers, wait_until
+from tests.slurm.jobs import PATIENCE_S, Jobs, leftovers, wait_until
 from tests.slurm.linked import Linked
 
 pytestmark = pytest.mark.parametrize("cluster", ["linuxproc"], indirect=True)
@@ -25,11 +26,12 @@ def linked(jobs: Jobs) -> Linked:
 
 
 def test_three_attempts_ended_by_preemption_and_time_are_three_jobs_and_none_is_left(linked: Linked) -> None:
-    first = linked.submit_chain(3, "--stop-before-end=40", time=1)
+    first = linked.submit_chain(3, "--stop-before-end=40")
     assert linked.wait_life(1) == first
     second = linked.wait_successor()
+    linked.jobs.ask("scontrol", "update", f"JobId={second}", "TimeLimit=1")
     assert linked.jobs.show(second)["Dependency"] == f"afterany:{first}(unfulfilled)"
-    wait_until(lambda: linked.jobs.show(first)["Requeue"] == "0", "Slurm may still requeue the first job", 20)
+    wait_until(lambda: linked.jobs.show(first)["Requeue"] == "0", "Slurm may still requeue the first job", PATIENCE_S)
     linked.jobs.preempt(first)
     assert linked.wait_life(2) == second
     third = linked.wait_successor(2)
@@ -62,7 +64,8 @@ def test_the_run_goes_on_when_everything_of_an_attempt_is_killed(linked: Linked)
     os.kill(supervisor, signal.SIGSTOP)  # so that it can't see the others die
     for process in leftovers(linked.marker):
         if process.pid != supervisor:
-            os.kill(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # a command of theirs has just ended
+                os.kill(process.pid, signal.SIGKILL)
     os.kill(supervisor, signal.SIGKILL)
     linked.wait_exit(second, 0)
     assert linked.causes[-1] is Cause.FINISHED
@@ -183,7 +186,7 @@ def test_a_preemption_without_any_grace_is_no_cancellation(linked: Linked) -> No
     first = linked.submit_chain(2)
     linked.wait_life(1)
     second = linked.wait_successor()
-    wait_until(lambda: linked.jobs.show(first)["Requeue"] == "0", "Slurm may still requeue the first job", 20)
+    wait_until(lambda: linked.jobs.show(first)["Requeue"] == "0", "Slurm may still requeue the first job", PATIENCE_S)
     linked.jobs.ask("scontrol", "update", "PartitionName=low", "GraceTime=0")
     try:
         linked.jobs.preempt(first)
@@ -197,7 +200,7 @@ def test_a_job_that_a_person_requeues_keeps_the_successor_it_has(linked: Linked)
     job = linked.submit_chain(3)
     linked.wait_life(1)
     successor = linked.wait_successor()
-    wait_until(lambda: linked.jobs.show(job)["Requeue"] == "0", "Slurm may still requeue the job", 20)
+    wait_until(lambda: linked.jobs.show(job)["Requeue"] == "0", "Slurm may still requeue the job", PATIENCE_S)
     assert linked.jobs.requeue(job).code != 0
     linked.jobs.ask("scontrol", "update", f"JobId={job}", "Requeue=1")
     assert linked.jobs.requeue(job).code == 0

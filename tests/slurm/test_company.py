@@ -12,15 +12,15 @@ from slurm_resilience.command import Completed
 from slurm_resilience.manifest.records import Cause
 from tests.slurm.foreign import Foreign
 from tests.slurm.jobs import Jobs, wait_until
-from tests.slurm.light_run import ROOT, LightRun
+from tests.slurm.light_run import PATIENCE_S, ROOT, LightRun
 
 linuxproc = pytest.mark.parametrize("cluster", ["linuxproc"], indirect=True)
 PREEMPTED, FINISHED = Cause.PREEMPTED.value, Cause.FINISHED.value
 
 
 def beside(jobs: Jobs, *names: str) -> list[LightRun]:
-    """Several runs, each a step of half the nodes' processors, in one batch script."""
-    runs = [LightRun(jobs, name, options="--exact -c4 -N2 -n2") for name in names]
+    """Several runs of two attempts, each a step of half the nodes' processors, in one batch script."""
+    runs = [LightRun(jobs, name, options="--exact -c4 -N2 -n2", later_step_s=0.02, finishes_in=2) for name in names]
     lines = "\n".join(f"{run.words} > {jobs.folder}/{run.name}.log 2>&1 &" for run in runs)
     runs[0].job = jobs.submit(
         f"{lines}\nwait",
@@ -55,7 +55,7 @@ def test_two_runs_beside_each_other_in_one_job_are_both_preempted_and_both_go_on
 
 @linuxproc
 def test_two_runs_one_after_the_other_in_one_job_each_run_once(jobs: Jobs) -> None:
-    first, second = LightRun(jobs, "first", steps=20), LightRun(jobs, "second", steps=60)
+    first, second = LightRun(jobs, "first", steps=20), LightRun(jobs, "second", steps=60, finishes_in=2)
     first.job = second.job = jobs.submit(
         f"{first.words} && exec {second.words}",
         env={"PYTHONPATH": str(ROOT)},
@@ -76,7 +76,7 @@ def test_two_runs_one_after_the_other_in_one_job_each_run_once(jobs: Jobs) -> No
 
 @linuxproc
 def test_jobs_that_share_their_nodes_do_not_meet(jobs: Jobs) -> None:
-    runs = [LightRun(jobs, name, steps=60) for name in ("one", "two", "three")]
+    runs = [LightRun(jobs, name, steps=60, finishes_in=n) for name, n in (("one", 1), ("two", 2), ("three", 1))]
     for run in runs:
         run.submit(cpus_per_task=2, nodelist=",".join(jobs.cluster.node_names[:2]))
     for run in runs:
@@ -98,7 +98,7 @@ def test_a_heterogeneous_job_is_refused_by_one_sentence(jobs: Jobs) -> None:
     job = jobs.ask(
         *("sbatch", "--parsable", "-J", "foreign", *where, "-N1", ":", "-N1", str(path)), env=foreign.environment
     ).out.strip()
-    wait_until(lambda: "FAILED" in jobs.state(job).split(), lambda: f"it is {jobs.state(job)}", 60)
+    wait_until(lambda: "FAILED" in jobs.state(job).split(), lambda: f"it is {jobs.state(job)}", PATIENCE_S)
     output = jobs.output(job)
     [sentence] = [line for line in output.splitlines() if line.startswith("srun-resilient:")]
     assert "heterogeneous" in sentence
@@ -132,6 +132,7 @@ def test_an_array_whose_elements_each_have_a_run_requeues_the_one_that_was_meant
     folder = jobs.folder / "runs"
     run = LightRun(jobs, "array", steps=60)
     words = run.words.replace(f"--run-dir={run.run.path}", f"--run-dir={folder}/$SLURM_ARRAY_TASK_ID")
+    words = words.removesuffix(" 1") + " $((SLURM_ARRAY_TASK_ID + 1))"  # the attempt that each one finishes in
     job = jobs.submit(
         f"exec {words}",
         env={"PYTHONPATH": str(ROOT)},
@@ -155,7 +156,7 @@ def test_an_array_whose_elements_each_have_a_run_requeues_the_one_that_was_meant
 
 @linuxproc
 def test_by_wrap_a_training_goes_on_like_any_other(jobs: Jobs, tmp_path: Path) -> None:
-    run = LightRun(jobs, "wrapped", steps=60)
+    run = LightRun(jobs, "wrapped", steps=60, finishes_in=2)
     # sbatch reads --wrap as one word, and hands it to sh.
     run.job = jobs.ask(
         *("sbatch", "--parsable", "--requeue", "-N2", "-c8", "-J", "wrapped", "--open-mode=append"),
@@ -172,13 +173,13 @@ def test_by_wrap_a_training_goes_on_like_any_other(jobs: Jobs, tmp_path: Path) -
 
 @linuxproc
 def test_in_an_allocation_of_salloc_a_crash_goes_on_from_the_last_checkpoint(jobs: Jobs) -> None:
-    run = LightRun(jobs, "allocated", steps=60)
+    run = LightRun(jobs, "allocated", steps=60, finishes_in=2)
     environment = {"PYTHONPATH": str(ROOT), "TEST_MARKER": run.marker}
     ended: list[Completed] = []
 
     def allocate() -> None:
         argv = ("salloc", "-N2", "-c8", "bash", "-c", f"exec {run.words}")
-        ended.append(jobs.cluster.run(*argv, env=environment, timeout_s=110))
+        ended.append(jobs.cluster.run(*argv, env=environment, timeout_s=PATIENCE_S))
 
     beside = threading.Thread(target=allocate)
     beside.start()

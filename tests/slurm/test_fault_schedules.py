@@ -36,7 +36,7 @@ def test_the_same_seed_draws_the_same_schedule_and_all_faults_are_drawn() -> Non
     assert {blow.fault for seed in range(40) for blow in draw(seed, blows=BLOWS)} == set(Fault)
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 def test_whatever_is_done_to_them_runs_go_on_where_they_were(wide_cluster: Cluster, tmp_path: Path) -> None:
     """SLURM_RESILIENCE_TEST_SEED moves to other schedules."""
     first = int(os.environ.get("SLURM_RESILIENCE_TEST_SEED", "0"))

@@ -39,7 +39,7 @@ def run_as(user: pwd.struct_passwd, argv: Sequence[str], folder: Path) -> subpro
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=400,
         user=user.pw_uid if root else None,
         group=user.pw_gid if root else None,
         extra_groups=[] if root else None,

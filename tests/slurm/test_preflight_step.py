@@ -133,9 +133,9 @@ def test_a_signal_ends_it_with_its_processes_on_all_nodes(cluster: Cluster, jobs
             if "on each node" in line:
                 break
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, _report(out)["sentence"]) == (3, "interrupted")
-    wait_until(lambda: not any(_of_nodes(cluster)), "a process of preflight lives on", 60)
+    wait_until(lambda: not any(_of_nodes(cluster)), "a process of preflight lives on", PATIENCE_S)
 
 
 def _of_nodes(cluster: Cluster) -> Iterator[psutil.Process]:

@@ -10,7 +10,7 @@ import pytest
 
 from slurm_resilience.manifest.records import Cause
 from tests.slurm.foreign import LISTENER, Foreign
-from tests.slurm.jobs import Jobs, leftovers, wait_until
+from tests.slurm.jobs import PATIENCE_S, Jobs, leftovers, wait_until
 
 pytestmark = pytest.mark.parametrize("cluster", ["linuxproc"], indirect=True)
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.parametrize("cluster", ["linuxproc"], indirect=True)
 def kill_everything_that_could_requeue(foreign: Foreign) -> None:
     """Supervisor and agents; the supervisor is stopped first, so that it can't see the agents die."""
     supervisor = json.loads(foreign.run.lease.read_bytes())["pid"]
+    wait_until(lambda: len(foreign.run.agent_records(1)) == 2, "not both agents have told who they are", PATIENCE_S)
     agents = [json.loads(path.read_bytes())["pid"] for path in foreign.run.agent_records(1)]
-    assert len(agents) == 2
     os.kill(supervisor, signal.SIGSTOP)
     for pid in (*agents, supervisor):
         os.kill(pid, signal.SIGKILL)
@@ -37,8 +37,8 @@ def test_what_everybodys_death_left_undone_is_finished_by_hand_and_once(jobs: Jo
     assert "Traceback" not in refused.err
 
     kill_everything_that_could_requeue(foreign)
-    jobs.wait_end(job, timeout_s=60)
-    wait_until(lambda: leftovers(foreign.marker) == [], "something of the attempt lives on", 30)
+    jobs.wait_end(job)
+    wait_until(lambda: leftovers(foreign.marker) == [], "something of the attempt lives on", PATIENCE_S)
     assert foreign.causes == [None]
 
     would = foreign.ask("resume", "--dry-run", run)

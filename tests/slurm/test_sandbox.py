@@ -21,11 +21,11 @@ from slurm_resilience.sandbox.cluster import Cluster
 from slurm_resilience.sandbox.config import ClusterSpec
 from slurm_resilience.sandbox.daemons import MARKER, DaemonFailed
 from slurm_resilience.sandbox.process import processes_with
-from tests.slurm.jobs import Jobs, leftovers, wait_until
+from tests.slurm.jobs import PATIENCE_S, Jobs, leftovers, wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 SMALL = ClusterSpec(nodes=1)
-ESCAPING = "(setsid sleep 300 &) ; setsid sleep 301 & env -i $(which sleep) 303.25 & srun sleep 302"
+ESCAPING = "(setsid sleep 300 &) ; setsid sleep 301 & env -i $(which sleep) {unmarked} & srun sleep 302"
 """Leaves processes behind that belong to no session of the job any more, and one without its environment."""
 
 
@@ -70,28 +70,33 @@ def test_a_preempted_job_is_requeued_and_runs_again(jobs: Jobs) -> None:
     jobs.wait_output(job, "run 0")
     preemptor = jobs.preempt(job)
     # GraceTime is 15, and the controller looks every 30 s
-    assert jobs.wait_end(preemptor, timeout_s=90) == "COMPLETED"
-    jobs.wait_output(job, "run 1", timeout_s=60)
+    assert jobs.wait_end(preemptor) == "COMPLETED"
+    jobs.wait_output(job, "run 1")
 
 
 def test_only_cgroup_keeps_a_signal_from_the_children_of_a_task(cluster: Cluster, jobs: Jobs) -> None:
     task = jobs.folder / "task.sh"
     task.write_text(
+        "trap 'echo leader' USR1\n"
         "bash -c 'trap \"echo child\" USR1; echo ready; while :; do sleep 0.1; done' &\n"
-        "trap 'echo leader' USR1; while :; do wait; done\n"
+        "while :; do wait; done\n"
     )
     job = jobs.submit(f"srun bash {task}")
     jobs.wait_output(job, "ready")
     jobs.ask("scancel", "-s", "USR1", job)
     jobs.wait_output(job, "leader")
-    time.sleep(1)
-    assert ("child" in jobs.output(job)) == (cluster.spec.proctrack == "linuxproc")
+    if cluster.spec.proctrack == "linuxproc":
+        jobs.wait_output(job, "child")
+    else:
+        time.sleep(1)
+        assert "child" not in jobs.output(job)
 
 
 def test_a_job_outlives_the_slurmd_of_its_node(cluster: Cluster, jobs: Jobs) -> None:
-    job = jobs.submit("echo here; sleep 4; echo still", nodelist=cluster.node_names[2])
+    job = jobs.submit("echo here; until [ -e go ]; do sleep 0.1; done; echo still", nodelist=cluster.node_names[2])
     jobs.wait_output(job, "here")
     cluster.kill_slurmd(cluster.node_names[2])
+    (jobs.folder / "go").touch()
     jobs.wait_output(job, "still")
     cluster.start_slurmd(cluster.node_names[2])
     assert jobs.wait_end(job) == "COMPLETED"
@@ -114,14 +119,15 @@ def test_down_leaves_no_process_no_file_and_no_cgroup(tmp_path: Path, proctrack:
         folder, nodes = cluster.folder, cluster.node_names
         jobs = Jobs(cluster, tmp_path)
         marker = f"down-{proctrack}-{os.getpid()}"
-        job = jobs.submit(ESCAPING, marker=marker)
-        wait_until(lambda: len(leftovers(marker)) >= 4, "the job has its processes", 20)
+        unmarked = f"303.{os.getpid()}{len(proctrack)}"  # no other test's
+        job = jobs.submit(ESCAPING.format(unmarked=unmarked), marker=marker)
+        wait_until(lambda: len(leftovers(marker)) >= 4, "the job has its processes", PATIENCE_S)
         assert bool(cgroups_of(nodes)) == (proctrack == "cgroup")
         jobs.wait_state(job, "RUNNING")
     assert gone(folder)
     assert not leftovers(marker)
     assert not cgroups_of(nodes)
-    assert not [entry for entry in Path("/proc").glob("[0-9]*/cmdline") if b"303.25" in read(entry)]
+    assert not [entry for entry in Path("/proc").glob("[0-9]*/cmdline") if unmarked.encode() in read(entry)]
 
 
 def test_down_also_ends_a_suspended_job(tmp_path: Path) -> None:
@@ -165,7 +171,7 @@ def test_a_cluster_ends_itself_when_its_owner_is_killed(place: Path) -> None:
         assert owner.stdout.readline() == "up\n"
         assert len(of_cluster(folder)) >= 4
         owner.kill()
-    wait_until(lambda: gone(folder), "the cluster is gone", 10)
+    wait_until(lambda: gone(folder), "the cluster is gone", PATIENCE_S)
 
 
 def test_a_cluster_from_the_command_line_stays_until_down(place: Path) -> None:
@@ -177,7 +183,7 @@ def test_a_cluster_from_the_command_line_stays_until_down(place: Path) -> None:
             text=True,
             cwd=ROOT,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_S,
             env={**os.environ, "TMPDIR": str(place.parent)},
         )
 
@@ -199,7 +205,7 @@ def test_run_leaves_with_the_exit_code_of_the_command(place: Path) -> None:
         text=True,
         cwd=ROOT,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
         env={**os.environ, "TMPDIR": str(place.parent)},
     )
     assert done.returncode == 4, done.stderr
@@ -227,10 +233,10 @@ def test_a_person_whose_shell_points_at_the_cluster_survives_its_end() -> None:
 
 
 def test_a_port_that_was_taken_in_between_is_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = ports.free_ports(2)
     with socket.socket() as taken:
-        taken.bind(("", first[0]))
+        taken.bind(("", 0))
         taken.listen()
+        first = (taken.getsockname()[1], *ports.free_ports(1))
         offers = [first]
         monkeypatch.setattr(
             "slurm_resilience.sandbox.site.free_ports", lambda n: offers.pop() if offers else ports.free_ports(n)

@@ -25,7 +25,7 @@ from tests.slurm.jobs import Jobs, wait_until
 
 linuxproc = pytest.mark.parametrize("cluster", ["linuxproc"], indirect=True)
 STARTED, HEARD = "started-0-0", "heard-0-0"
-STOPPED_S = 90.0
+STOPPED_S = 150.0
 
 
 @pytest.fixture
@@ -44,6 +44,11 @@ def end_known_to_slurm(foreign: Foreign, job: str) -> float:
     return record.end_s
 
 
+def wait_planned(*runs: RunDirectory) -> None:
+    """Until the end of the time is known as it was; the tasks may take a while to begin, and the clock runs."""
+    wait_until(lambda: all(run.plan(1).exists() for run in runs), f"not all have a plan: {runs}", STOPPED_S)
+
+
 def wait_told(foreign: Foreign, run: RunDirectory, end_s: float) -> None:
     """Until the agents can read that the time ends then."""
 
@@ -56,10 +61,11 @@ def wait_told(foreign: Foreign, run: RunDirectory, end_s: float) -> None:
 
 @linuxproc
 def test_a_limit_that_is_raised_is_noticed_before_the_ranks_are_asked_to_stop(foreign: Foreign) -> None:
-    # The stop would begin after 40 s: Slurm is asked 20 s before.
-    job = foreign.submit("--plain", "--stop-before-end=20", *foreign.program(LISTENER), time="1", requeue=True)
-    foreign.wait_noted(STARTED)
+    # The stop would begin after 50 s: Slurm is asked 20 s before.
+    job = foreign.submit("--plain", "--stop-before-end=10", *foreign.program(LISTENER), time="1", requeue=True)
+    wait_planned(foreign.run)
     limit(foreign, job, "10")
+    foreign.wait_noted(STARTED)
     wait_told(foreign, foreign.run, end_known_to_slurm(foreign, job))
     said = foreign.jobs.wait_output(job, "the end of the job's time has moved")
     assert "the job's time limit was changed" in said
@@ -68,10 +74,11 @@ def test_a_limit_that_is_raised_is_noticed_before_the_ranks_are_asked_to_stop(fo
 
 @linuxproc
 def test_a_limit_that_is_lowered_stops_the_ranks_in_time(foreign: Foreign) -> None:
-    # The stop would begin after 40 s, so Slurm is asked after 20 s: what is left then is less than the lead.
-    job = foreign.submit("--plain", "--stop-before-end=560", *foreign.program(LISTENER), time="10", requeue=True)
-    foreign.wait_noted(STARTED)
+    # The stop would begin after 80 s, so Slurm is asked after 40 s: what is left then is less than the lead.
+    job = foreign.submit("--plain", "--stop-before-end=520", *foreign.program(LISTENER), time="10", requeue=True)
+    wait_planned(foreign.run)
     limit(foreign, job, "2")
+    foreign.wait_noted(STARTED)
     wait_until((foreign.folder / HEARD).exists, lambda: foreign.jobs.output(job)[-2000:], STOPPED_S)
     foreign.jobs.wait_restarts(job, 1)
     assert foreign.causes[0] is Cause.TIME_LIMIT
@@ -83,14 +90,14 @@ def test_a_limit_that_is_lowered_stops_the_ranks_in_time(foreign: Foreign) -> No
 
 @linuxproc
 def test_each_element_of_an_array_has_its_own_end(foreign: Foreign) -> None:
-    words = foreign.words("--plain", "--stop-before-end=20", *foreign.program(LISTENER), run_dir=False)
+    words = foreign.words("--plain", "--stop-before-end=10", *foreign.program(LISTENER), run_dir=False)
     script = f"exec {words[0]} {' '.join(words[1:3])} --run-dir={foreign.run.path}/$SLURM_ARRAY_TASK_ID "
     script += " ".join(words[3:])
     job = foreign.jobs.submit(
         script, env=foreign.environment, marker=foreign.marker, array="0-1", time="1", requeue=True
     )
     runs = [RunDirectory(foreign.run.path / str(task)) for task in (0, 1)]
-    wait_until(lambda: all(run.plan(1).exists() for run in runs), "the elements did not start", 60)
+    wait_planned(*runs)
     for task, run in enumerate(runs):
         assert read_plan(run.plan(1)).end_s == end_known_to_slurm(foreign, f"{job}_{task}")
     limit(foreign, f"{job}_1", "20")

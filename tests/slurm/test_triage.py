@@ -19,10 +19,13 @@ from tests.clusters.embedded import EmbeddedCluster
 from tests.failures.record_keep import ROOT
 from tests.failures.record_scene import Scene
 from tests.failures.record_stage import Stage
-from tests.slurm.jobs import Jobs
+from tests.slurm.jobs import PATIENCE_S, Jobs
 from tests.slurm.triage_scenes import ENDED, FAILED
 
-pytestmark = pytest.mark.parametrize("cluster", ["linuxproc"], indirect=True)
+pytestmark = [
+    pytest.mark.parametrize("cluster", ["linuxproc"], indirect=True),
+    pytest.mark.timeout(900),  # seven trainings with torch, two at a time
+]
 
 
 def test_triage_names_cause_first_rank_and_node_of_trainings_that_failed(jobs: Jobs) -> None:
@@ -55,7 +58,7 @@ def difference(jobs: Jobs, scene: Scene) -> list[str]:
 
 def triage(cluster: Cluster, read: Sequence[Path]) -> dict[str, object]:
     words = (sys.executable, "-m", "slurm_resilience.cli.main", "triage", "--json", *map(str, read))
-    answer = cluster.run(*words, timeout_s=60, env={"PYTHONPATH": str(ROOT)})
+    answer = cluster.run(*words, timeout_s=PATIENCE_S, env={"PYTHONPATH": str(ROOT)})
     assert answer.code == 0, f"{answer.complaint} {answer.out}"
     account: dict[str, object] = json.loads(answer.out)
     return account

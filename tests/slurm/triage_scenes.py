@@ -12,11 +12,11 @@ _BUG = "IndexError: list index out of range"
 
 
 def _small(name: str, way: str, arguments: str, expect: Expect, *, before: str = "", srun: str = "") -> Scene:
-    return Scene(name, way, arguments, expect, before=before, srun=srun, ranks=1, patience_s=300)
+    return Scene(name, way, arguments, expect, before=before, srun=srun, ranks=1, patience_s=600)
 
 
 FAILED = (
-    Scene("rank-killed", "resilient", LONG, Expect("CRASHED", GONE, 1, "n2"), kill_rank(1), ranks=1, patience_s=300),
+    Scene("rank-killed", "resilient", LONG, Expect("CRASHED", GONE, 1, "n2"), kill_rank(1), ranks=1, patience_s=600),
     _small("bug", "resilient", "--fault=index-error --rank=1 --step=3", Expect("CRASHED", _BUG, 1, "n2")),
     _small(
         "shape-mismatch",
@@ -24,7 +24,7 @@ FAILED = (
         "--fault=shape --rank=1 --step=3",
         Expect("CRASHED", "collective mismatch", 1, "n2"),
     ),
-    _small("hang", "resilient", "--fault=sleep --rank=1 --step=3 --timeout=6", Expect("HUNG", "Timed out", 1, "n2")),
+    _small("hang", "resilient", "--fault=sleep --rank=1 --step=3 --timeout=20", Expect("HUNG", "Timed out", 1, "n2")),
     _small(
         "disk-full",
         "resilient",
@@ -47,7 +47,7 @@ FAILED = (
         kill_rank(1),
         srun=EACH_NODE,
         ranks=1,
-        patience_s=300,
+        patience_s=600,
     ),
 )
 
@@ -60,11 +60,11 @@ ENDED = (
         options="--stop-before-end=45",
         sbatch={"time": "1"},
         ranks=1,
-        patience_s=300,
+        patience_s=600,
     ),
-    Scene("preempted", "resilient", f"{LONG} --library", Expect("PREEMPTED"), preempt, ranks=1, patience_s=300),
-    Scene("cancelled", "resilient", LONG, Expect("CANCELLED"), cancel, ranks=1, patience_s=300),
+    Scene("preempted", "resilient", f"{LONG} --library", Expect("PREEMPTED"), preempt, ranks=1, patience_s=600),
+    Scene("cancelled", "resilient", LONG, Expect("CANCELLED"), cancel, ranks=1, patience_s=600),
     Scene(
-        "node-lost", "resilient", LONG, Expect("NODE_FAILURE", "", None, "n2"), lose_node(1), ranks=1, patience_s=300
+        "node-lost", "resilient", LONG, Expect("NODE_FAILURE", "", None, "n2"), lose_node(1), ranks=1, patience_s=600
     ),
 )

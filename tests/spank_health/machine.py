@@ -102,7 +102,7 @@ class Machine:
             start_new_session=True,
         )
         try:
-            said, complained = process.communicate(timeout=60)
+            said, complained = process.communicate(timeout=100)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # as the gate does: a probe that hangs is left behind

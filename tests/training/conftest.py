@@ -32,7 +32,7 @@ def undisturbed_weights(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Several processes each: on two busy cores they take minutes."""
+    """Several attempts of several processes each: on two busy cores they take minutes."""
     for item in items:
         if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.timeout(600))

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ def main() -> None:
     parser.add_argument("--raise-rank-at", type=int, nargs=2, default=(-1, -1), metavar=("RANK", "STEP"))
     parser.add_argument("--evaluate-rank-at", type=int, nargs=2, default=(-1, -1), metavar=("RANK", "STEP"))
     parser.add_argument("--evaluate-seconds", type=float, default=3.0)
+    parser.add_argument("--hold-at", nargs=2, default=("-1", ""), metavar=("STEP", "FILE"), help="until there is FILE")
     parser.add_argument("--failing-saves", type=int, default=0)
     parser.add_argument("--extra", action="store_true", help="register one object more")
     options = parser.parse_args()
@@ -116,6 +118,8 @@ def main() -> None:
                 time.sleep(options.step_seconds)
                 step = run.step + 1
                 say(f"rank {rank} step {step}")
+                while step == int(options.hold_at[0]) and not Path(options.hold_at[1]).exists():
+                    time.sleep(0.01)
                 if [rank, step] == list(options.kill_rank_at) and run.attempt == 1:
                     os.kill(os.getpid(), signal.SIGKILL)
                 if [rank, step] == list(options.raise_rank_at) and run.attempt == 1:

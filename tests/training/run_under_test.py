@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from tests.unit.training.relay_folder import make_relay_folder
 
 REPOSITORY = Path(__file__).parents[2]
 TRAINING = Path(__file__).with_name("linear_training.py")
-PATIENCE_S = 100.0
+PATIENCE_S = 200.0
 BLOCKED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -110,6 +111,23 @@ class Run:
 
     def newest_checkpoint(self) -> CheckpointCommitted:
         return self.chain().loadable()[0].committed
+
+    @property
+    def go_on(self) -> Path:
+        """What ranks started with `--hold-at STEP GO_ON` wait for, in the middle of that step."""
+        return self.directory.with_name("go-on")
+
+    def wait_until(self, happened: Callable[[], object], what: str) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while not happened():
+            assert time.monotonic() < until, f"{what} did not happen"
+            time.sleep(0.05)
+
+    def wait_until_saved(self, step: int) -> None:
+        """Writers finish a checkpoint beside their ranks, and even if those are dead."""
+        self.wait_until(
+            lambda: any(each.committed.step == step for each in self.chain().loadable()), f"a checkpoint of step {step}"
+        )
 
     def begin(self) -> int:
         """What the supervisor does before it starts anything."""

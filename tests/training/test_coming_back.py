@@ -22,6 +22,7 @@ def test_after_a_killed_rank_and_a_flipped_bit_it_walks_back_and_ends_with_the_s
     codes = ranks.wait()
     assert codes[1] == -9
     assert codes[0] != 0
+    run.wait_until_saved(15)
     newest = run.newest_checkpoint()
     assert newest.step == 15
 
@@ -81,6 +82,7 @@ def test_one_rank_that_raises_does_not_leave_the_other_waiting(run: Run) -> None
 def test_ranks_of_an_attempt_that_has_a_successor_leave_without_writing(run: Run) -> None:
     ranks = run.start("--save-every-steps=1", "--step-seconds=0.05", "--epochs=100")
     ranks.wait_for("rank 0 step 3\n")
+    run.wait_until(lambda: run.chain().loadable(), "the first checkpoint")
     run.journal.append(AttemptStarted(2, "local", ("python",), "host"))
     before = run.newest_checkpoint()
     assert 0 not in ranks.wait(), ranks.said()

@@ -38,7 +38,7 @@ def run(ranks: int, folder: Path, what: str) -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )

@@ -22,7 +22,7 @@ def run(example: str, folder: Path, *more: str) -> subprocess.CompletedProcess[s
         check=False,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=190,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )
 

@@ -60,10 +60,13 @@ def fill(run: Run) -> Path:
 def test_a_disk_that_fills_up_costs_old_checkpoints_and_one_save_but_not_the_training(
     small_run: Run, undisturbed_weights: set[str]
 ) -> None:
-    ranks = small_run.start("--save-every-steps=12", "--step-seconds=0.05")
+    ranks = small_run.start("--save-every-steps=12", "--step-seconds=0.05", "--hold-at", "28", str(small_run.go_on))
     ranks.wait_for("rank 0 step 28\n")
-    assert (small_run.folder.checkpoints / BALLAST).stat().st_blocks > 0
+    small_run.wait_until_saved(24)
+    ballast = small_run.folder.checkpoints / BALLAST
+    small_run.wait_until(lambda: ballast.exists() and ballast.stat().st_blocks > 0, "the ballast")
     fill(small_run)
+    small_run.go_on.touch()
     assert ranks.wait() == [0, 0], ranks.said()
     assert ranks.weights() == undisturbed_weights
     said = ranks.said()
@@ -83,6 +86,9 @@ def stop_on_a_full_disk(run: Run, *, second_place: str = "") -> int:
     ranks = run.start(
         "--save-every-steps=8",
         "--step-seconds=0.2",
+        "--hold-at",
+        "9",
+        str(run.go_on),
         SLURM_RESILIENCE_SNAPSHOT="never",
         SLURM_RESILIENCE_BALLAST="0",
         SLURM_RESILIENCE_SECOND_PLACE=second_place,
@@ -90,6 +96,7 @@ def stop_on_a_full_disk(run: Run, *, second_place: str = "") -> int:
     ranks.wait_for("rank 0 step 9\n")
     fill(run)
     ranks.ask_to_stop(seconds=3.0)
+    run.go_on.touch()
     assert ranks.wait() == [0, 0], ranks.said()
     stopped = re.search(
         r"stopping after step (\d+) without its checkpoint \(.*\); the last one is that of step 8", ranks.said()

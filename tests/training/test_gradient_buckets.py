@@ -24,7 +24,7 @@ def test_four_ranks_resume_with_the_same_roundings(stop_after: int, first_exchan
         check=False,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         cwd=Path(__file__).parents[2],
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
     )

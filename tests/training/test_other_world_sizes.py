@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 
-from tests.training.run_under_test import PATIENCE_S, Ranks, Run
+from tests.training.run_under_test import Ranks, Run
 from tests.training.sharded_training import SAMPLES
 from tests.training.test_sharded import beginnings, check_saved, digests, train
-
-
-def wait_until_saved(run: Run, step: int) -> None:
-    """Its writers finish a checkpoint whose ranks are dead."""
-    until = time.monotonic() + PATIENCE_S
-    while not [each for each in run.chain().loadable() if each.committed.step == step]:
-        assert time.monotonic() < until, f"no checkpoint of step {step}"
-        time.sleep(0.05)
 
 
 def taken(ranks: Ranks, *, up_to: int) -> list[int]:
@@ -45,7 +36,7 @@ def test_ranks_come_and_go_and_no_sample_of_the_epoch_comes_twice_or_never(run: 
         if save_at is None:
             seen += taken(ranks, up_to=1000)
             break
-        wait_until_saved(run, save_at)
+        run.wait_until_saved(save_at)
         seen += taken(ranks, up_to=save_at)
         said = digests(ranks)
         assert check_saved(run, said)[-1] == save_at
@@ -57,7 +48,7 @@ def test_ranks_come_and_go_and_no_sample_of_the_epoch_comes_twice_or_never(run: 
 
 def test_a_loop_without_data_goes_on_counting_and_new_ranks_have_random_numbers_of_their_own(run: Run) -> None:
     train(run, "plain", "--steps=20", "--save-every-steps=4", "--die-at=9", world_size=1, code=9)
-    wait_until_saved(run, 8)
+    run.wait_until_saved(8)
     ranks = train(run, "ddp", "--steps=20", "--die-at=11", code=9, may_change=True)
     for rank, output in enumerate(ranks.outputs):
         assert re.findall(r"counts (\d+)", output.read_text()) == ["8", "9", "10"], rank

@@ -29,7 +29,7 @@ def stopped_step(run: Run, tasks: int) -> int:
 def test_a_request_of_the_relay_stops_all_ranks_after_one_step_and_the_next_start_goes_on(
     run: Run, undisturbed_weights: set[str], tasks: int
 ) -> None:
-    ranks = run.start_by_plugin("--step-seconds=0.05", tasks=tasks)
+    ranks = run.start_by_plugin("--step-seconds=0.2", tasks=tasks)
     ranks.wait_for("rank 0 step 4\n")
     assert (ranks.runtime / "run").read_text() == f"{run.directory}\n"
     for process in ranks.processes:  # Slurm's own, which no rank hears
@@ -58,7 +58,7 @@ def test_ranks_whose_relay_dies_hear_for_themselves(run: Run) -> None:
 
 
 def test_ranks_without_a_relay_hear_from_the_beginning(run: Run) -> None:
-    ranks = run.start_by_plugin("--step-seconds=0.05", SLURM_RESILIENCE_RELAY="/nonexistent/relay")
+    ranks = run.start_by_plugin("--step-seconds=0.2", SLURM_RESILIENCE_RELAY="/nonexistent/relay")
     ranks.wait_for("rank 0 step 2\n")
     ranks.processes[0].send_signal(signal.SIGUSR1)
     assert ranks.wait() == [0], ranks.said()

@@ -98,7 +98,7 @@ def test_a_stopped_fsdp_run_ends_as_if_undisturbed_and_another_placement_begins_
     assert check_saved(undisturbed, expected) == [16, 32, 48]
     assert whole.said().count("copied beside the training") >= 2 * 2
 
-    ranks = run.start("--layout=fsdp", *LONG, "--save-every-steps=8", "--step-seconds=0.05", script=PROGRAM)
+    ranks = run.start("--layout=fsdp", *LONG, "--save-every-steps=8", "--step-seconds=0.2", script=PROGRAM)
     ranks.wait_for("rank 0 step 10 ")
     ranks.ask_to_stop()
     assert ranks.wait() == [0, 0], ranks.said()

@@ -9,7 +9,7 @@ from slurm_resilience.errors import CommandMissing, CommandTimedOut
 
 
 def python(program: str, *, given: str | None = None, undecodable: str = "replace") -> Completed:
-    return run([sys.executable, "-c", program], timeout_s=20, given=given, undecodable=undecodable)
+    return run([sys.executable, "-c", program], timeout_s=100, given=given, undecodable=undecodable)
 
 
 def test_what_is_given_is_read_byte_for_byte_and_comes_back_so() -> None:
@@ -33,3 +33,9 @@ def test_a_program_that_is_not_there_and_one_that_says_nothing_are_told_apart() 
         run(["/nonexistent/program"], timeout_s=1)
     with pytest.raises(CommandTimedOut):
         run(["sleep", "60"], timeout_s=0.1)
+
+
+def test_a_program_that_the_system_refuses_to_start_is_told_as_one_that_can_not_be_run() -> None:
+    """No process to be had (EAGAIN), or, here, too much to say to it (E2BIG)."""
+    with pytest.raises(CommandMissing, match="'true' can't be run here: Argument list too long"):
+        run(["true", "x" * 3_000_000], timeout_s=1)

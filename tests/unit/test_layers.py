@@ -11,6 +11,8 @@ import pytest
 
 from slurm_resilience.cli.main import COMMANDS
 
+pytestmark = pytest.mark.timeout(300)
+
 CHECKOUT = Path(__file__).parents[2]
 PACKAGE = CHECKOUT / "slurm_resilience"
 HEAVY = {"torch", "h5py", "numpy", "rich", "sklearn", "ClusterShell", "psutil", "importlib.metadata"}
@@ -25,7 +27,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=280,
     )
 
 
@@ -42,7 +44,7 @@ def copy(tmp_path: Path) -> Path:
 def loaded_by(statement: str, *, meant: set[str]) -> set[str]:
     """Which of the modules `meant` a fresh interpreter has loaded after `statement`."""
     program = f"import sys\n{statement}\nprint(*sorted(sys.modules), sep='\\n')"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=100)
     return meant & set(done.stdout.split())
 
 

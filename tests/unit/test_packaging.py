@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(300)
+
 CHECKOUT = Path(__file__).parents[2]
 HEAVY = ("torch", "h5py", "numpy", "xxhash", "scikit-learn", "pyslurm")
 
@@ -37,7 +39,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # The back end itself, in our own interpreter: the test neither needs nor takes anything from a registry.
     build = "import sys; from setuptools import build_meta as back_end; back_end.build_wheel(sys.argv[1])"
     done = subprocess.run(
-        [sys.executable, "-c", build, str(out)], cwd=source, capture_output=True, text=True, check=False, timeout=100
+        [sys.executable, "-c", build, str(out)], cwd=source, capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stderr[-2000:]
     (built,) = out.glob("*.whl")
@@ -63,7 +65,7 @@ def ask(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=100,
     )
 
 

@@ -33,7 +33,7 @@ def run_with_a_supervisor_that_prints_its_arguments(
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=100,
     )
 
 
@@ -50,7 +50,7 @@ def test_shellcheck_has_nothing_to_say(name: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=100,
     )
     assert done.stdout == ""
 

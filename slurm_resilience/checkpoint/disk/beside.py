@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -24,7 +25,11 @@ class Beside:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def __enter__(self) -> Beside:  # noqa: PYI034 typing.Self is not in Python 3.10
-        self._thread.start()
+        """Raises OSError where the job's limit allows no more threads: a refusal like any other of the system's."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, str(error)) from error
         return self
 
     def __exit__(

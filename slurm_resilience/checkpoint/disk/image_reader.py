@@ -80,7 +80,8 @@ def read_verified(
     reading = _Reading(file, wanted, progress)
     with contextlib.ExitStack() as others:
         for _ in range(min(threads or reading.useful_threads(), reading.number_of_pieces) - 1):
-            others.enter_context(Beside(reading.work, stop=reading.stop, name="checkpoint-read"))
+            with contextlib.suppress(OSError):  # as many as the job's limit allows
+                others.enter_context(Beside(reading.work, stop=reading.stop, name="checkpoint-read"))
         reading.work()
     error = reading.first_error()
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -127,13 +128,21 @@ def _put(place: Any, part: Any, item: Any, *, last: bool) -> Any:
 
 
 def _with_numbers(value: Any) -> Any:
-    """DCP makes words of all keys; an optimizer would not find its state under "0", and begin anew without a word."""
+    """DCP makes words of all keys; an optimizer would not find its state under "0", and begin anew without a word, and
+    a scheduler not its milestones. Empty dicts DCP leaves out: that of an optimizer that keeps nothing."""
     if isinstance(value, list):
         return [_with_numbers(item) for item in value]
     if not isinstance(value, dict):
         return value
     made = {key: _with_numbers(item) for key, item in value.items()}
-    state = made.get("state")
-    if isinstance(state, dict) and "param_groups" in made and all(str(key).isdecimal() for key in state):
-        made["state"] = {int(key): item for key, item in state.items()}
+    if "param_groups" in made:
+        made["state"] = _numbered(made.get("state", {}))
+    if "last_epoch" in made and isinstance(made.get("milestones"), dict):
+        made["milestones"] = Counter(_numbered(made["milestones"]))
     return made
+
+
+def _numbered(value: Any) -> Any:
+    if not isinstance(value, dict) or not all(str(key).isdecimal() for key in value):
+        return value
+    return {int(key): item for key, item in value.items()}

@@ -52,6 +52,7 @@ def _take_place(staging: Path, destination: Path) -> None:
         except OSError:
             old.rename(destination)
             raise
+        sync_directory(destination.parent)  # before the old one goes
         _remove(old)
 
 

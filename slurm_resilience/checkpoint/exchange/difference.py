@@ -12,6 +12,7 @@ import torch
 
 from slurm_resilience.checkpoint.compare import compare_states
 from slurm_resilience.checkpoint.format.structure import flatten
+from slurm_resilience.checkpoint.format.tensor import as_tensor
 
 _AT_ONCE = 1 << 22
 """Elements that are made float64 at a time: a difference needs no copy of a whole tensor."""
@@ -72,7 +73,7 @@ def _as_tensor(value: torch.Tensor | np.ndarray[Any, Any]) -> torch.Tensor | Non
     if isinstance(value, torch.Tensor):
         return value.detach()
     try:
-        return torch.from_numpy(np.ascontiguousarray(value))
+        return as_tensor(value)
     except TypeError:  # a dtype that torch doesn't have
         return None
 

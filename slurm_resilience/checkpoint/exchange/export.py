@@ -16,7 +16,7 @@ from slurm_resilience.checkpoint.exchange.flat_names import dotted
 from slurm_resilience.checkpoint.exchange.plain_torch import as_plain
 from slurm_resilience.checkpoint.exchange.safetensors_file import write_safetensors
 from slurm_resilience.checkpoint.store import Progress
-from slurm_resilience.errors import CheckpointUnavailable, ConfigurationError
+from slurm_resilience.errors import CheckpointUnavailable, CheckpointUnsupported, ConfigurationError
 
 ExportFormat = Literal["safetensors", "torch", "dcp"]
 ABOUT = "slurm_resilience"
@@ -53,7 +53,7 @@ def export_objects(
                 values = {"values": json.dumps(others)} if others else {}
                 write_safetensors(staging, tensors, {"format": "pt", **said, **values}, progress=progress)
             case "torch":
-                torch.save(content if alone else content | {ABOUT: dict(about)}, staging)
+                _save_torch(content if alone else content | {ABOUT: dict(about)}, staging)
             case "dcp":
                 _save_dcp(content if alone else content | {ABOUT: dict(about)}, staging)
 
@@ -65,6 +65,19 @@ def _chosen(objects: Mapping[str, Any], only: Sequence[str]) -> dict[str, Any]:
             raise ConfigurationError(f"the checkpoint holds no object {name}: it holds {has}")
     plain: dict[str, Any] = as_plain({name: objects[name] for name in only or objects})
     return plain
+
+
+def _save_torch(content: dict[str, Any], path: Path) -> None:
+    """Raises OSError where the file system refuses: torch makes a RuntimeError of it, behind the real one."""
+    try:
+        with path.open("xb") as file:
+            torch.save(content, file)
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from error
+        raise
+    except KeyError as error:
+        raise CheckpointUnsupported(f"torch.save can't hold all of it: {error}") from error
 
 
 def _save_dcp(content: dict[str, Any], folder: Path) -> None:

@@ -10,6 +10,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 
+from slurm_resilience.checkpoint.format.tensor import as_tensor
 from slurm_resilience.errors import CheckpointDamaged, CheckpointUnavailable, CheckpointUnsupported
 
 
@@ -43,7 +44,7 @@ def as_plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach()
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(np.ascontiguousarray(value))
+        return as_tensor(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):

@@ -170,6 +170,8 @@ def _number(value: Any) -> int | None:
         value = value.item()
     if isinstance(value, str) and value.isdecimal():
         return int(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    if value < 0 or value != int(value):
         return None
     return int(value)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ from slurm_resilience.errors import CheckpointUnsupported
 
 DEEPEST = 100
 """Nested further than this is taken for a state that contains itself."""
+
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 _MAPPINGS: dict[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
 _SEQUENCES: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
@@ -91,8 +94,10 @@ class _Taking:
         if len(path) > DEEPEST:
             raise CheckpointUnsupported(f"{'/'.join(path[:4])}/… is nested more than {DEEPEST} deep")
         kind = type(value)
-        if value is None or kind in (bool, str):
+        if value is None or kind is bool:
             return value
+        if kind is str:
+            return _str(value, path)
         if kind in _SCALARS:
             return _SCALARS[kind](value)
         if kind is list:
@@ -146,8 +151,10 @@ class _Taking:
 
 def _key(key: Any, path: tuple[str, ...]) -> Any:
     kind = type(key)
-    if key is None or kind in (bool, str):
+    if key is None or kind is bool:
         return key
+    if kind is str:
+        return _str(key, path)
     if kind in (int, float):
         return _SCALARS[kind](key)
     if kind is tuple:
@@ -155,6 +162,14 @@ def _key(key: Any, path: tuple[str, ...]) -> Any:
     raise CheckpointUnsupported(
         f"{'/'.join(path)} has a {kind.__module__}.{kind.__qualname__} as key, which can't be kept without pickle"
     )
+
+
+def _str(value: str, path: tuple[str, ...]) -> str:
+    if not value.isascii() and _SURROGATE_PAIR.search(value):
+        raise CheckpointUnsupported(
+            f"{'/'.join(path)} is a text with a pair of surrogates, of which JSON would make one character"
+        )
+    return value
 
 
 def _int(value: int) -> Any:

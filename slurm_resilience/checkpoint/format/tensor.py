@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from slurm_resilience.checkpoint.disk.memory import fresh_memory
-from slurm_resilience.checkpoint.format.element_type import NUMPY_PREFIX, element_type
+from slurm_resilience.checkpoint.format.element_type import NUMPY_PREFIX, Storage, element_type
 from slurm_resilience.checkpoint.format.part_format import Dataset, UnknownFormat
 
 _MOST_DIMENSIONS = 32
@@ -80,16 +80,33 @@ def identity(tensor: torch.Tensor) -> tuple[object, ...]:
     return (*where, tensor.shape, tensor.stride(), tensor.dtype, tensor.is_conj(), tensor.is_neg())
 
 
+_WHOLE_NUMBERS = {1: torch.uint8, 2: torch.int16}
+
+
+def as_numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory, of a dtype that torch can copy: of those that it only knows the bits of, it copies some."""
+    element = element_type(dtype_name(tensor))
+    if element is None or element.storage is not Storage.RAW:
+        return tensor
+    return tensor.view(_WHOLE_NUMBERS[element.item_bytes])
+
+
 def bytes_of(value: torch.Tensor | np.ndarray[Any, Any]) -> memoryview:
     """The elements in C order. A view where the value is contiguous and in the CPU's memory, otherwise a copy."""
     if isinstance(value, torch.Tensor):
         if value.numel() == 0:
             return memoryview(b"")
-        dense = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
-        return dense.reshape(-1).view(torch.uint8).numpy().data
+        dense = as_numbers(value.detach()).resolve_conj().resolve_neg().cpu().contiguous()
+        # Not reshape: it leaves a single element its stride, whatever that was, and then it can't be seen as bytes.
+        return dense.as_strided((dense.numel(),), (1,)).view(torch.uint8).numpy().data
     if value.size == 0:
         return memoryview(b"")
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
+
+
+def as_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A tensor of the same numbers, in this machine's byte order. Raises TypeError for a dtype that torch lacks."""
+    return torch.from_numpy(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)))
 
 
 def allocate(dtype: str, shape: tuple[int, ...]) -> Allocation:

@@ -6,10 +6,13 @@ may be changed, and torch's counters tell (on the host) whether it was.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
@@ -22,11 +25,29 @@ _PORTABLE = 1  # cudaHostRegisterPortable: pinned for every device's context
 
 def pin(address: int, size_bytes: int) -> bool:
     """Lock memory so that GPUs copy into it by themselves. False where that is refused: copies then cost the host."""
-    return int(_runtime().cudaHostRegister(address, size_bytes, _PORTABLE)) == 0
+    pinned = int(_runtime().cudaHostRegister(address, size_bytes, _PORTABLE)) == 0
+    if not pinned:
+        _forget_refusal()
+    return pinned
 
 
 def unpin(address: int) -> None:
-    _runtime().cudaHostUnregister(address)
+    if int(_runtime().cudaHostUnregister(address)) != 0:
+        _forget_refusal()
+
+
+def _forget_refusal() -> None:
+    """CUDA keeps a refusal for who asks for it, which is torch, at the training's next kernel: that would be the end of
+    it. torch has no way to ask, so it is asked for in whatever runtime is loaded."""
+    for library in runtimes_in(Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")):
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(library).cudaGetLastError()
+
+
+def runtimes_in(maps: str) -> list[str]:
+    """The files of CUDA's runtime that a process has mapped, by its `/proc/self/maps`."""
+    paths = (line.split(maxsplit=5)[5] for line in maps.splitlines() if len(line.split(maxsplit=5)) == 6)
+    return sorted({path for path in paths if PurePosixPath(path).name.startswith("libcudart")})
 
 
 def _runtime() -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slurm_resilience.size import size_text
+
 _LEAST_MARGIN_BYTES = 1 << 30
 _MARGIN = 0.05
 """Of what is free: page tables, the next step's activations on the host, and what other processes come to want."""
@@ -44,10 +46,6 @@ def plan_memory(budget: Budget) -> Fits | DoesNotFit:
         return Fits(left_bytes)
     ranks = "1 rank" if budget.ranks_on_node == 1 else f"{budget.ranks_on_node} ranks"
     return DoesNotFit(
-        f"a snapshot takes {_gib(budget.image_bytes)} for each of {ranks}, {_gib(needed_bytes)} in all; {whose} "
-        f"{_gib(room_bytes)}, of which {_gib(margin_bytes)} stay free"
+        f"a snapshot takes {size_text(budget.image_bytes)} for each of {ranks}, {size_text(needed_bytes)} in all; "
+        f"{whose} {size_text(room_bytes)}, of which {size_text(margin_bytes)} stay free"
     )
-
-
-def _gib(size_bytes: int) -> str:
-    return f"{size_bytes / 2**30:.2f} GiB"

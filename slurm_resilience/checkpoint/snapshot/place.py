@@ -11,8 +11,8 @@ import torch
 
 from slurm_resilience.checkpoint.disk.arena import Arena
 from slurm_resilience.checkpoint.disk.image import Image, whole_pages
-from slurm_resilience.checkpoint.format.element_type import Storage
 from slurm_resilience.checkpoint.format.part_format import Dataset
+from slurm_resilience.checkpoint.format.tensor import as_numbers
 from slurm_resilience.checkpoint.snapshot.batches import Copy
 
 _STEP_BYTES = 2 << 20
@@ -53,8 +53,7 @@ class Place:
 
     def copy(self, row: int, offset: int, source: torch.Tensor, *, guarded: bool) -> Copy:
         dataset = self._datasets[row]
-        if dataset.element.storage is Storage.RAW:  # torch copies some of these, and reads the rest as bytes
-            source = source.view(_WHOLE_NUMBERS[dataset.element.item_bytes])
+        source = as_numbers(source)
         target = self._targets.get(row)
         if target is None:
             assert self.arena is not None, "it was laid out"
@@ -91,9 +90,6 @@ class Place:
                 os.ftruncate(self.arena.descriptor, 0)  # a writer keeps its mapping for the next job
             self.arena.close()
             self.arena = None
-
-
-_WHOLE_NUMBERS = {1: torch.uint8, 2: torch.int16}
 
 
 def _clear_between(memory: memoryview, image: Image) -> None:

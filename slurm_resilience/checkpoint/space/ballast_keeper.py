@@ -28,8 +28,10 @@ class BallastKeeper:
             return
         self._stopped.clear()
         # A daemon: half a ballast is a smaller ballast, the next attempt completes it.
-        self._thread = threading.Thread(target=self._restore, args=(size_bytes, spare_bytes), daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._restore, args=(size_bytes, spare_bytes), daemon=True)
+        with contextlib.suppress(RuntimeError):  # as many as the job's limit allows: it is tried again after a save
+            thread.start()
+            self._thread = thread
 
     def release(self) -> int:
         """How many bytes were given back. Waits for the block that is being written. Raises OSError."""

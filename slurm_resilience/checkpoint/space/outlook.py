@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from slurm_resilience.checkpoint.space.room import Room
-
-_GIB = 1 << 30
+from slurm_resilience.size import size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def outlook(room: Room, coming: Sequence[Coming], *, reserve_bytes: int = 0) -> 
 
 def _short_of(save: Coming, left_bytes: int, left_files: int | None) -> str | None:
     if save.bytes > left_bytes:
-        return f"it takes {_gib(save.bytes)} and finds {_gib(max(0, left_bytes))}"
+        return f"it takes {size_text(save.bytes)} and finds {size_text(max(0, left_bytes))}"
     if left_files is not None and save.files > left_files:
         return f"it takes {save.files} files, and the file system has {max(0, left_files)} left"
     return None
@@ -83,14 +82,10 @@ def _short_of(save: Coming, left_bytes: int, left_files: int | None) -> str | No
 
 def _verdict(fitting: int, short: str, room: Room, reserve_bytes: int) -> Tight | TooSmall:
     quota = room.quota_left_bytes is not None and room.quota_left_bytes < room.free_bytes
-    facts = f"{_gib(room.bytes)} {'left of the quota' if quota else 'free'}"
+    facts = f"{size_text(room.bytes)} {'left of the quota' if quota else 'free'}"
     if reserve_bytes:
-        facts += f", {_gib(reserve_bytes)} of them kept in reserve"
+        facts += f", {size_text(reserve_bytes)} of them kept in reserve"
     if fitting == 0:
         return TooSmall(f"the next checkpoint doesn't fit: {short} ({facts})")
     fit = "checkpoint fits" if fitting == 1 else f"{fitting} checkpoints fit"
     return Tight(fitting, f"the next {fit}, not {fitting + 1}: {short} ({facts})")
-
-
-def _gib(size_bytes: int) -> str:
-    return f"{size_bytes / _GIB:.2f} GiB" if size_bytes >= _GIB // 100 else f"{size_bytes / (1 << 20):.2f} MiB"

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, Union
+from typing import Union
 from urllib.parse import unquote, urlsplit
 
 from slurm_resilience.errors import ConfigurationError
 
-LOCAL_TIER = "SLURM_RESILIENCE_LOCAL_TIER"
 PUBLISH = "SLURM_RESILIENCE_PUBLISH"
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _FIELD = re.compile(r"\{(\w+)\}")
-_TIER_NAMES = ("local",)
-_Parsed = TypeVar("_Parsed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +36,6 @@ class ObjectUrl:
 
 
 Place = Union[Folder, ObjectUrl]
-
-
-@dataclass(frozen=True, slots=True)
-class Tiers:
-    """Where a run's checkpoints go besides the run directory. None: not asked for."""
-
-    local: Path | None = None
-    """On the node: fast, and gone with it."""
-    publish: Place | None = None
-    """Outlives the run directory."""
 
 
 def parse_place(text: str, variables: Mapping[str, str], *, run: str = "", run_id: str = "") -> Place:
@@ -76,43 +63,17 @@ def parse_place(text: str, variables: Mapping[str, str], *, run: str = "", run_i
     return ObjectUrl(filled.rstrip("/"))
 
 
-def parse_tier(text: str, variables: Mapping[str, str]) -> tuple[str, Path]:
-    """`local=/local/scratch/$USER`: which tier, and where. Raises ConfigurationError."""
-    name, equals, where = text.partition("=")
-    if not equals or name.strip() not in _TIER_NAMES:
-        raise ConfigurationError(f"{text!r} is no tier: say it like local=/local/scratch/$USER")
-    place = parse_place(where, variables)
-    if not isinstance(place, Folder):
-        raise ConfigurationError(f"the {name.strip()} tier has to be a folder on the node, {where!r} is none")
-    return name.strip(), place.path
-
-
-def tiers_of(
-    variables: Mapping[str, str],
-    *,
-    tier: str | None = None,
-    publish: str | None = None,
-    run: str = "",
-    run_id: str = "",
-) -> Tiers:
-    """What was asked for: an option comes before the environment. Raises ConfigurationError naming which."""
-    local = None
-    if tier:
-        local = _named("--tier", lambda: parse_tier(tier, variables)[1])
-    elif variables.get(LOCAL_TIER):
-        local = _named(LOCAL_TIER, lambda: parse_tier(f"local={variables[LOCAL_TIER]}", variables)[1])
-    said = publish or variables.get(PUBLISH)
-    if not said:
-        return Tiers(local)
-    name = "--publish" if publish else PUBLISH
-    return Tiers(local, _named(name, lambda: parse_place(said, variables, run=run, run_id=run_id)))
-
-
-def _named(setting: str, parse: Callable[[], _Parsed]) -> _Parsed:
+def place_to_publish(
+    variables: Mapping[str, str], *, option: str, said: str | None = None, run: str = "", run_id: str = ""
+) -> Place | None:
+    """What was asked for: `said` by `option`, or else by the environment. Raises ConfigurationError naming which."""
+    text = said or variables.get(PUBLISH)
+    if not text:
+        return None
     try:
-        return parse()
+        return parse_place(text, variables, run=run, run_id=run_id)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{setting}: {error}") from error
+        raise ConfigurationError(f"{option if said else PUBLISH}: {error}") from error
 
 
 def _with_variables(text: str, variables: Mapping[str, str]) -> str:

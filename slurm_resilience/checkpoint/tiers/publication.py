@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -81,8 +82,13 @@ def publish(
 
 
 def published_in(depot: Depot) -> list[str]:
-    """The checkpoints that `depot` holds whole, sorted: by step, then."""
-    return [name for name in depot.folders() if depot.size_of(f"{name}/{NOTE}") is not None]
+    """The checkpoints that `depot` holds whole, in the order in which a resume would prefer them: the best last."""
+    return sorted((name for name in depot.folders() if depot.size_of(f"{name}/{NOTE}") is not None), key=_by_numbers)
+
+
+def _by_numbers(name: str) -> list[str | int]:
+    """By step, then by attempt, of which the tenth comes behind the ninth."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)]
 
 
 def _is_there(depot: Depot, note: Published) -> bool:

@@ -87,7 +87,7 @@ def export(
         told = {"checkpoint": committed.checkpoint, "to": str(to.absolute()), "format": form}
         click.echo(json.dumps(told | {"objects": names, "bytes": size_bytes}))
     else:
-        from slurm_resilience.cli.wording import size_text
+        from slurm_resilience.size import size_text
 
         what = f"{', '.join(names)} of {committed.checkpoint}"
         click.echo(f"{what} {'are' if len(names) > 1 else 'is'} in {to}: {form}, {size_text(size_bytes)}")

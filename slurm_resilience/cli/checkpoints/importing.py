@@ -179,9 +179,21 @@ def _write(
             committed = CheckpointCommitted(name, step, attempt, SaveReason.IMPORTED, ranks, tuple(parts), seconds)
             _commit(writer, committed, run, force=force)
     except BaseException:
-        store.delete(name)
+        if not _may_be_named(journal, name):
+            store.delete(name)
         raise
     return name
+
+
+def _may_be_named(journal: Journal, name: CheckpointId) -> bool:
+    """Whether the manifest names it already, or nobody can say: Ctrl-C may come behind the line."""
+    from slurm_resilience.errors import ManifestError
+    from slurm_resilience.manifest.chain import Chain
+
+    try:
+        return any(each.committed.checkpoint == name for each in Chain.of(journal.read()).checkpoints)
+    except ManifestError:
+        return True
 
 
 def _commit(writer: Writer, committed: CheckpointCommitted, run: Path, *, force: bool) -> None:

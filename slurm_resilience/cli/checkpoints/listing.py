@@ -42,7 +42,8 @@ def list_(run: Path, as_json: bool) -> None:
 
 def print_checkpoints(chain: Chain) -> None:
     from slurm_resilience.cli.table import Column, print_table
-    from slurm_resilience.cli.wording import duration_text, size_text, time_text
+    from slurm_resilience.cli.wording import duration_text, time_text
+    from slurm_resilience.size import size_text
 
     with_metric = any(each.committed.metric is not None for each in chain.checkpoints)
     with_marks = any(map(_marks, chain.checkpoints))

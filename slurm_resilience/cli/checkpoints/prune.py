@@ -141,7 +141,8 @@ def _sizes_bytes(chain: Chain) -> dict[str, int]:
 
 def _print(chain: Chain, plan: Plan) -> None:
     from slurm_resilience.cli.table import Column, print_table
-    from slurm_resilience.cli.wording import count_text, size_text
+    from slurm_resilience.cli.wording import count_text
+    from slurm_resilience.size import size_text
 
     sizes_bytes = _sizes_bytes(chain)
     said = {each.checkpoint: ("keep", each.why) for each in plan.keep}

@@ -78,7 +78,8 @@ def show(run: Path, checkpoint: str, rank: int | None, tensors: bool, patterns: 
 
 def _print(checkpoint: Checkpoint, parts: list[dict[str, Any]], *, tensors: bool) -> None:
     from slurm_resilience.cli.table import Column, print_table
-    from slurm_resilience.cli.wording import count_text, size_text, time_text
+    from slurm_resilience.cli.wording import count_text, time_text
+    from slurm_resilience.size import size_text
 
     committed = checkpoint.committed
     click.echo(f"{committed.checkpoint}: step {committed.step}, attempt {committed.attempt}, {checkpoint.state.value}")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slurm_resilience.manifest.chain import Chain, Checkpoint
     from slurm_resilience.manifest.journal import Journal
 
-WHOLE, DAMAGED, UNREADABLE = "whole", "damaged", "unreadable"
+WHOLE, DAMAGED, UNREADABLE, FORGOTTEN = "whole", "damaged", "unreadable", "forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class Verdict:
     step: int
     bytes: int
     verdict: str
-    """WHOLE, DAMAGED (its content is not what was written) or UNREADABLE (nobody can say: the storage says no)."""
+    """WHOLE, DAMAGED (its content is not what was written), UNREADABLE (nobody can say: the storage says no) or
+    FORGOTTEN (its files went meanwhile, because the run has let it go)."""
     why: str | None = None
     seconds: float = 0.0
 
@@ -52,7 +53,8 @@ def verify(
     """Verify the checkpoints of RUN, byte by byte: those named, or all live ones, the newest first.
 
     Every byte of every part is read and its checksum compared. Nothing is changed without --mark or --record. Damaged
-    is what is not what was written, or missing; unreadable is what the storage refuses, which proves nothing.
+    is what is not what was written, or missing; unreadable is what the storage refuses, which proves nothing; forgotten
+    is what the run has let go meanwhile, and no reason to worry.
 
     Exit code 1 where one of them is damaged or can't be read.
     """
@@ -65,7 +67,7 @@ def verify(
     named = {each.committed.checkpoint: each for each in (find_checkpoint(chain, run, name) for name in checkpoints)}
     wanted = list(named.values()) if checkpoints else list(chain.loadable())
     with byte_bar("verify", sum(size_bytes(each.committed) for each in wanted), asked=progress) as advance:
-        verdicts = [_verify(run, each, advance) for each in wanted]
+        verdicts = [_verify(run, journal, each, advance) for each in wanted]
     if as_json:
         fields = ("checkpoint", "step", "bytes", "verdict", "why", "seconds")
         click.echo(json.dumps([{name: getattr(each, name) for name in fields} for each in verdicts], indent=2))
@@ -78,11 +80,11 @@ def verify(
         click.echo("with --mark the manifest learns it, and the next attempt doesn't try to load what is damaged")
     if record:
         _record(journal, chain, [each for each in verdicts if each.verdict == WHOLE])
-    if any(each.verdict != WHOLE for each in verdicts):
+    if any(each.verdict in (DAMAGED, UNREADABLE) for each in verdicts):
         raise click.exceptions.Exit(1)
 
 
-def _verify(run: Path, checkpoint: Checkpoint, advance: Callable[[int], None]) -> Verdict:
+def _verify(run: Path, journal: Journal, checkpoint: Checkpoint, advance: Callable[[int], None]) -> Verdict:
     from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
     from slurm_resilience.errors import CheckpointDamaged, CheckpointError
 
@@ -94,16 +96,24 @@ def _verify(run: Path, checkpoint: Checkpoint, advance: Callable[[int], None]) -
         with packages_of_the_format():
             store.verify_parts([receipt_of(part) for part in committed.parts], progress=advance)
     except CheckpointDamaged as error:
-        verdict, why = DAMAGED, str(error)
+        forgotten = _is_forgotten(journal, committed.checkpoint)
+        verdict, why = (FORGOTTEN, "the run has let it go meanwhile") if forgotten else (DAMAGED, str(error))
     except CheckpointError as error:  # unavailable or unsupported: no proof of damage
         verdict, why = UNREADABLE, str(error)
     seconds = round(time.perf_counter() - started_s, 6)
     return Verdict(committed.checkpoint, committed.step, size_bytes(committed), verdict, why, seconds)
 
 
+def _is_forgotten(journal: Journal, name: str) -> bool:
+    from slurm_resilience.manifest.chain import Chain, CheckpointState
+
+    gone = (each for each in Chain.of(journal.read()).checkpoints if each.state is CheckpointState.FORGOTTEN)
+    return any(each.committed.checkpoint == name for each in gone)
+
+
 def _print(run: Path, verdicts: list[Verdict]) -> None:
     from slurm_resilience.cli.table import Column, print_table
-    from slurm_resilience.cli.wording import size_text
+    from slurm_resilience.size import size_text
 
     if not verdicts:
         click.echo(f"run {run} has no live checkpoint to verify")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from slurm_resilience.preflight.across.likeness import difference, measured, text_of
 from slurm_resilience.preflight.result import Problem, Result, ok, warn
+from slurm_resilience.size import size_text
 
 CHECK = "same-hardware"
 MEMORY_SHARE = 0.05
@@ -43,8 +44,8 @@ def same_hardware(results: Sequence[Result]) -> Iterable[Result]:
         middle = statistics.median(memory.values())
         for node, total in memory.items():
             if middle and total < middle * (1 - MEMORY_SHARE):
-                gib = f"{total / 2**30:.0f} GiB (the others: {middle / 2**30:.0f} GiB)"
-                told.setdefault(node, []).append(f"memory: {gib}")
+                words = f"{size_text(total)} (the others: {size_text(middle)})"
+                told.setdefault(node, []).append(f"memory: {words}")
     for node, sentences in sorted(told.items()):
         sentence = f"{node} has less or other hardware than the others: {'; '.join(sentences)}"
         yield Result(CHECK, node, warn(Problem.NODE, sentence, _REMEDY.format(node, node)))

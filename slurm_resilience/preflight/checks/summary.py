@@ -21,14 +21,6 @@ def summed_up(problems: Sequence[Finding], fine: str, facts: Mapping[str, Any]) 
     return [replace(first, measured={**known, **first.measured}), *others]
 
 
-def size(size_bytes: float) -> str:
-    """As people say it: `1.5 GiB`."""
-    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:.3g} {name}" if size_bytes < 1000 * unit else f"{size_bytes / unit:.0f} {name}"
-    return f"{size_bytes:.0f} bytes"
-
-
 def age(seconds: float) -> str:
     """`3 min`, of what lies back so long."""
     for unit, name in ((86400, "days"), (3600, "h"), (60, "min")):
@@ -48,11 +40,6 @@ def listed(names: Iterable[object]) -> str:
 def counted(number: int, what: str) -> str:
     """`1 GPU`, `3 GPUs`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def whole_number(text: str | None) -> int | None:
-    """Of a variable: anything that is no plain number is None."""
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
 
 
 def earlier(context: Context, check: str, metric: str) -> list[Any]:

@@ -17,8 +17,14 @@ from slurm_resilience.preflight.round import Answer, Card, Round
 from slurm_resilience.preflight.rounds.all_reduce_judgement import CHECK, Judgement
 from slurm_resilience.preflight.rounds.peers import addresses_to_try, listed, names_of, same_host
 
-LIMIT_S = 24.0
+SHARE = 0.4
+"""Of the whole time limit: 24 s of the usual minute. Most of it is torch being loaded by nodes that are busy."""
 _PART = "slurm_resilience.preflight.rounds.reducing"
+
+
+def share_of(time_limit_s: float) -> float:
+    """How long the all-reduce may take, of so long a preflight."""
+    return SHARE * time_limit_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Ready:
 
     what: ClassVar[str] = "the nodes add up rightly together, none much slower"
     baselines: Mapping[str, Mapping[str, Any]]
+    limit_s: float
+    """Of the all-reduce itself."""
     key: str = field(default_factory=lambda: secrets.token_hex(8))
     name: str = CHECK
     function: str = f"{_PART}:ready"
@@ -56,7 +64,7 @@ class Ready:
         port = next((values["port"] for values in said.values() if values.get("port")), None)
         if len(have) < 2 or have[0] != min(cards) or len(have) < len(said) or port is None:
             return None
-        return AllReduce(self.baselines, tasks=have, port=int(port))
+        return AllReduce(self.baselines, have, int(port), self.limit_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,7 @@ class AllReduce:
     tasks: tuple[int, ...]
     """By rank."""
     port: int
-    limit_s: float = LIMIT_S
+    limit_s: float
     name: str = CHECK
     function: str = f"{_PART}:reduce"
 

@@ -6,14 +6,15 @@ Nobody need sort them: a folder stands for all that lies below it. What is none 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+from slurm_resilience.errors import ManifestUnsupported
 from slurm_resilience.manifest.records import Cause
+from slurm_resilience.preflight.report import Report, read_report
+from slurm_resilience.preflight.result import Outcome
 from slurm_resilience.triage.account.account import Account, Unread, Verdict
 from slurm_resilience.triage.account.collectives import who_is_behind
 from slurm_resilience.triage.account.facts import Facts, LogEnd
@@ -184,15 +185,14 @@ def read_reports(reports: Iterable[Path], health: Iterable[Path] = ()) -> Report
     offsets: dict[str, float] = {}
     notes: list[str] = []
     for path in reports:
-        value = _json(path)
-        measured = value.get("clock_offsets_s")
-        if isinstance(measured, dict):
-            offsets.update({str(node): float(s) for node, s in measured.items() if isinstance(s, (int, float))})
-        results = value.get("results")
-        for result in results if isinstance(results, list) else []:
-            if isinstance(result, dict) and result.get("outcome") == "fail":
-                where = f" on {result['node']}" if result.get("node") else ""
-                notes.append(f"preflight had failed{where}: {result.get('sentence')}")
+        report = _report(path)
+        if report is None:
+            continue
+        offsets.update(report.clock_offsets_s)
+        for result in report.results:
+            if result.finding.outcome is Outcome.FAIL:
+                where = f" on {result.node}" if result.node else ""
+                notes.append(f"preflight had failed{where}: {result.finding.sentence}")
     for path in health:
         with contextlib.suppress(OSError):
             note = parse_health(path.read_text(errors="replace"))
@@ -201,14 +201,12 @@ def read_reports(reports: Iterable[Path], health: Iterable[Path] = ()) -> Report
     return Reports(offsets, tuple(notes))
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _report(path: Path) -> Report | None:
+    """None, too, for one of a format that isn't known here: the logs can be read without it."""
     try:
-        if path.stat().st_size > _SMALL_BYTES:
-            return {}
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) and value.get("format") == 1 else {}
+        return read_report(path) if path.stat().st_size <= _SMALL_BYTES else None
+    except (OSError, ManifestUnsupported):
+        return None
 
 
 def _exit_notes(paths: Iterable[Path]) -> tuple[tuple[ExitNote, ...], list[Unread]]:

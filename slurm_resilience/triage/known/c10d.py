@@ -31,6 +31,7 @@ C10D = (
         r"network address of) "
         r"\((?P<peer>[^,)]{1,120}), (?P<port>\d+)\)",
         "The client socket has",
+        Cause.HUNG,
         _RUN,
         do=_REACH,
         retry=Retry.ELSEWHERE,
@@ -55,6 +56,7 @@ C10D = (
         "a rank waited in vain for another one's word",
         r"wait timeout after \d+ms, keys: (?P<what>.{1,200})",
         "ms, keys: ",
+        Cause.HUNG,
         _STRINGS,
         do="find the rank that never came there: it died before, or its code took another path",
         retry=Retry.UNKNOWN,
@@ -64,6 +66,7 @@ C10D = (
         "a rank waited in vain at a barrier",
         r"barrier timeout after \d+ms",
         "barrier timeout after",
+        Cause.HUNG,
         _STRINGS,
         do="find the rank that never came there: it died before, or its code took another path",
         retry=Retry.UNKNOWN,
@@ -74,6 +77,7 @@ C10D = (
         r"DistStoreError: (?:Socket Timeout|Timed out after \d+ seconds waiting for (?:clients|workers))|"
         r"Timed out after \d+ seconds waiting for clients\. \d+/\d+ clients joined",
         ("DistStoreError: ", "seconds waiting for clients"),
+        Cause.HUNG,
         "torch, torch/csrc/distributed/c10d/TCPStore.cpp",
         do="find the node whose ranks never came; a slow start of Python on shared storage looks the same",
         retry=Retry.ELSEWHERE,

@@ -51,6 +51,7 @@ DATALOADER = (
         "the DataLoader got no batch in time: its storage is slow or hangs",
         r"DataLoader timed out after (?:\d+) seconds",
         "DataLoader timed out after",
+        Cause.HUNG,
         _SOURCE,
         do="look at the storage that the data set lies on; a worker may hang in its own code, too",
         retry=Retry.HELPS,

@@ -87,6 +87,7 @@ ELASTIC = (
         "some node never came to where the ranks meet",
         r"RendezvousTimeoutError|can't complete rendezvous: (?:deadline reached|not enough participants)",
         ("RendezvousTimeoutError", "can't complete rendezvous"),
+        Cause.HUNG,
         _TEXT,
         do="find the node that has no such line: it has not started, or it can't reach the first node",
         retry=Retry.ELSEWHERE,

@@ -79,6 +79,7 @@ KERNEL = (
         "a process waited in the kernel for minutes: a file system or a driver does not answer",
         r"task (?P<process>[^:\s]{1,32}):(?P<pid>\d+) blocked for more than \d+ seconds",
         "blocked for more than",
+        Cause.HUNG,
         "Linux, kernel/hung_task.c",
         do="read the call trace below the line: it names the file system or the driver",
         retry=Retry.ELSEWHERE,

@@ -16,6 +16,7 @@ NCCL = (
         r"connect to (?P<peer>\S{1,80}) returned (?P<why>[^,]{1,60}), exceeded error retry count|"
         r"Call to connect returned (?:Connection timed out|No route to host)",
         ("exceeded error retry count", "Call to connect returned"),
+        Cause.HUNG,
         _SRC + "/os/linux.cc",
         do="see whether the nodes may connect to one another on any port: a firewall is the usual cause",
         retry=Retry.ELSEWHERE,

@@ -5,6 +5,7 @@ Compare `seq` over the ranks: the one that is behind, or absent, is the suspect.
 
 from __future__ import annotations
 
+from slurm_resilience.manifest.records import Cause
 from slurm_resilience.triage.known.entry import Retry
 from slurm_resilience.triage.known.writing import advice, cascade, wait
 
@@ -21,6 +22,7 @@ PGNCCL = (
         r"timed out in blocking wait|"
         r"Watchdog caught collective operation timeout",
         ("collective operation timeout", "timed out in blocking wait"),
+        Cause.HUNG,
         _SRC,
         do=_BEHIND,
         retry=Retry.UNKNOWN,
@@ -32,6 +34,7 @@ PGNCCL = (
         "this rank hangs in a call of CUDA or NCCL, or a thread of it never lets Python go on",
         r"watchdog got stuck for (?:\d+) seconds",
         "watchdog got stuck for",
+        Cause.HUNG,
         _SRC,
         do="look at what this rank did: py-spy dump while it hangs; look for an Xid on its node",
         retry=Retry.UNKNOWN,
@@ -44,6 +47,7 @@ PGNCCL = (
         "a thread of this rank never lets Python go on",
         r"Could not acquire GIL within \d+ ms on exit",
         "Could not acquire GIL within",
+        Cause.HUNG,
         _SRC,
         do="look for a C extension that holds the GIL while it waits: py-spy dump --native",
         retry=Retry.UNKNOWN,
@@ -54,6 +58,7 @@ PGNCCL = (
         "torch names ranks that never came to any collective",
         r"ranks \[(?P<ranks>[\d, ]{1,200})\] are the lagging ranks that caused this timeout",
         "the lagging ranks that caused",
+        Cause.HUNG,
         _DESYNC,
         do="look at the output of those ranks first",
         retry=Retry.UNKNOWN,
@@ -64,6 +69,7 @@ PGNCCL = (
         "torch names the ranks that are behind in a collective",
         r"\[(?P<ranks>[\d, ]{1,200})\] (?:joined but didn't finish|finished) collective #(?P<seq>\d+)",
         "collective #",
+        Cause.HUNG,
         _DESYNC,
         do="look at the output of the ranks that did not join first",
         retry=Retry.UNKNOWN,
@@ -74,6 +80,7 @@ PGNCCL = (
         "torch has compared what the ranks did before the time-out",
         r"the lagging/dead/mismatched ranks that caused the desync are:",
         "lagging/dead/mismatched ranks",
+        Cause.HUNG,
         _DESYNC,
         do="read the lines below: they name the ranks",
         retry=Retry.UNKNOWN,
@@ -84,6 +91,7 @@ PGNCCL = (
         "a collective was not done in time: some rank did not come to it, or the network failed",
         r"timeout watchdog detected operation timeout",
         "watchdog detected operation",
+        Cause.HUNG,
         "torch 2.14.1, strings of the CUDA wheel",
         do=_BEHIND,
         retry=Retry.UNKNOWN,

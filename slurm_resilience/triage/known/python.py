@@ -162,8 +162,8 @@ PYTHON = (
         r"Max retries exceeded with url: |429 Client Error: Too Many Requests|HTTP Error (?:429|50[0234])\b|"
         r"50[0234] Server Error: ",
         ("Max retries exceeded with", "429 Client Error", "HTTP Error ", " Server Error: "),
+        Cause.CRASHED,
         "urllib3 2 and requests 2, public documentation",
-        cause=Cause.CRASHED,
         do="see whether compute nodes may go out at all; fetch data and models before the job",
         retry=Retry.HELPS,
         setting="https_proxy, HF_HUB_OFFLINE=1",

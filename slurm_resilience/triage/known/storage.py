@@ -169,8 +169,8 @@ STORAGE = (
         r"RequestTimeout|RequestLimitExceeded)\)"
         r" when calling the (?P<op>\w+) operation|\(reached max retries: \d+\)",
         ("An error occurred (", "reached max retries"),
+        Cause.STORAGE,
         _S3,
-        cause=Cause.STORAGE,
         do="start it again later; fewer ranks at once, or larger objects, ask less of it",
         retry=Retry.HELPS,
         setting="AWS_MAX_ATTEMPTS, AWS_RETRY_MODE=adaptive",
@@ -181,8 +181,8 @@ STORAGE = (
         r"EndpointConnectionError|Could not connect to the endpoint URL|(?:Connect|Read)TimeoutError: "
         r".{0,120}(?:endpoint URL|AWSHTTPS)",
         ("EndpointConnectionError", "connect to the endpoint URL", "ConnectTimeoutError", "ReadTimeoutError"),
+        Cause.STORAGE,
         _S3,
-        cause=Cause.STORAGE,
         do="see whether compute nodes reach the endpoint: many need a proxy",
         retry=Retry.HELPS,
         command="curl -sv HOST -o /dev/null",

@@ -41,6 +41,7 @@ TORCH = (
         "torch names ranks that did not come to a barrier",
         r"[Rr]anks? (?P<ranks>[\d, ]{1,200}) failed to pass monitoredBarrier|timed out in monitoredBarrier after",
         ("failed to pass monitoredBarrier", "timed out in monitoredBarrier"),
+        Cause.HUNG,
         _STRINGS,
         do="look at the output of those ranks first",
         retry=Retry.UNKNOWN,

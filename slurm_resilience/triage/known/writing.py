@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.triage.known.entry import KnownFailure, Remedy, Retry, Role
 
@@ -13,7 +15,8 @@ NODES = r"(?P<nodes>[\w.,\[\]-]+)"
 Hints = tuple[str, ...]
 
 
-def root(
+def _named(
+    role: Role,
     name: str,
     title: str,
     regex: str,
@@ -29,30 +32,14 @@ def root(
     since: str | None = None,
     until: str | None = None,
 ) -> KnownFailure:
-    """What names the cause."""
     remedy = Remedy(do, retry, command, setting, avoid_node)
-    return KnownFailure(name, title, regex, _tuple(hints), cause, Role.ROOT, origin, remedy, since, until)
+    return KnownFailure(name, title, regex, _tuple(hints), cause, role, origin, remedy, since, until)
 
 
-def wait(
-    name: str,
-    title: str,
-    regex: str,
-    hints: str | Hints,
-    origin: str,
-    *,
-    do: str,
-    retry: Retry,
-    cause: Cause = Cause.HUNG,
-    command: str | None = None,
-    setting: str | None = None,
-    avoid_node: bool = False,
-    since: str | None = None,
-    until: str | None = None,
-) -> KnownFailure:
-    """What somebody says who waited in vain."""
-    remedy = Remedy(do, retry, command, setting, avoid_node)
-    return KnownFailure(name, title, regex, _tuple(hints), cause, Role.WAIT, origin, remedy, since, until)
+root = partial(_named, Role.ROOT)
+"""What names the cause."""
+wait = partial(_named, Role.WAIT)
+"""What somebody says who waited in vain: mostly for one that hung."""
 
 
 def cascade(

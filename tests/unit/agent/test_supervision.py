@@ -24,6 +24,7 @@ from slurm_resilience.agent.notice import (
 from slurm_resilience.agent.supervision import (
     FORWARD_PAUSE_S,
     RANK_LOST_S,
+    WRITERS_S,
     Action,
     Forward,
     Forwarding,
@@ -34,6 +35,7 @@ from slurm_resilience.agent.supervision import (
     State,
     next_look_s,
     observe,
+    writers_time_s,
 )
 from slurm_resilience.launch.end_of_time import EndOfTime
 from slurm_resilience.signals.runtime_folder import RankPhase
@@ -190,6 +192,14 @@ def test_nothing_is_killed_before_the_deadline_and_everything_at_it():
     assert sum(isinstance(action, KillTree) for _, action in done) == 1
 
 
+def test_writers_outlive_ranks_without_peers_but_not_slurms_kill():
+    gone = Ordered(StopReason.PEER_FAILED, "n3 is gone", None)
+    unlimited, _ = play(rules(), (10.0, gone))
+    assert writers_time_s(rules(), unlimited, at(18.0)) == WRITERS_S
+    cancelled, _ = play(rules(), (10.0, gone), (12.0, Signalled("SIGTERM")), (14.0, Signalled("SIGTERM")))
+    assert writers_time_s(rules(), cancelled, at(18.0)) == 12.0 + TIMES.after_termination_s - 18.0
+
+
 def test_ranks_that_are_done_have_their_time_to_leave():
     story = [(0.0, Signalled("SIGTERM")), (2.0, RanksSeen(pages(STOPPED, STOPPED))), (6.9, Tick())]
     assert play(rules(), *story)[0].kill is None
@@ -310,7 +320,8 @@ def test_a_deadline_only_comes_nearer_and_the_first_reason_stays(found):
         earlier, later = before.stop, after.stop
         assert (later.reason, later.requested_s) == (earlier.reason, earlier.requested_s)
         if later.deadline_s > earlier.deadline_s:  # the SIGTERM at the end of the time, and once
-            assert (earlier.reason, before.termed, after.termed) == (StopReason.TIME_LIMIT, False, True)
+            assert (earlier.reason, before.kill_at_s) == (StopReason.TIME_LIMIT, None)
+            assert after.kill_at_s is not None
 
 
 @given(lives())

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -306,3 +307,49 @@ def test_a_verb_imports_no_more_than_it_needs(store: Hdf5Store, tmp_path: Path, 
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_where_no_more_threads_are_allowed_a_save_is_refused_and_a_load_works(
+    store: Hdf5Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = _write(store)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(CheckpointUnavailable, match="can't start new thread"):
+        store.write_part("step-0000000130.a3", rank=3, state=_state(), attributes={})
+    assert torch.equal(store.read_part(receipt)["model"]["w"], _state()["model"]["w"])
+
+
+def test_receipts_are_deleted_before_parts(store: Hdf5Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = store.path_of(_write(store)).parent
+    for rank in (3, 4):
+        (folder / f"rank-{rank:05d}.receipt").write_text("its word")
+    unlink, gone = Path.unlink, []
+
+    def noted(path: Path, missing_ok: bool = False) -> None:
+        gone.append(path.suffix)
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", noted)
+    store.delete(ID)
+    assert gone == [".receipt", ".receipt", ".h5"]
+
+
+@pytest.mark.parametrize("moved", ["checkpoints", f"checkpoints/{ID}", f"checkpoints/{ID}/rank-00003.h5"])
+def test_what_lies_on_a_file_system_that_is_not_mounted_is_not_damaged(store: Hdf5Store, moved: str) -> None:
+    receipt = _write(store)
+    here = store.path_of(receipt).parents[2] / moved
+    elsewhere = here.with_name("elsewhere")
+    here.rename(elsewhere)
+    here.symlink_to(elsewhere)
+    store.verify_part(receipt)
+    here.unlink()
+    here.symlink_to(elsewhere.with_name("not mounted"))
+    with pytest.raises(CheckpointUnavailable, match=f"{here} is not there"):
+        store.read_part(receipt)
+    here.unlink()
+    with pytest.raises(CheckpointDamaged, match="the file is missing"):
+        store.read_part(receipt)

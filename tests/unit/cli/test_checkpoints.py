@@ -77,7 +77,7 @@ def test_the_list_shows_what_the_manifest_names_in_order(tmp_path: Path) -> None
     assert rows[0] == ["checkpoint", "step", "saved", "reason", "ranks", "size", "took", "state"]
     assert [row[0] for row in rows[1:]] == ["step-0000000010.a1", "step-0000000020.a1"]
     assert rows[1][-2:] == ["forgotten:", "retention"]
-    assert rows[2][-5:] == ["3", "MB", "2.5", "s", "live"]
+    assert rows[2][-5:] == ["2.86", "MiB", "2.5", "s", "live"]
     value = json.loads(call("list", run.path, "--json"))
     assert [each["state"] for each in value] == ["forgotten", "live"]
     assert value[1]["bytes"] == 3_000_000
@@ -200,6 +200,28 @@ def test_a_missing_part_is_damage_and_a_part_that_may_not_be_read_is_not(
     monkeypatch.setattr(Hdf5Store, "verify_parts", stale)
     assert "unreadable: rank-00000.h5: Stale file handle" in call("verify", run.path, "--mark", code=1)
     assert states(run) == {20: CheckpointState.LIVE}
+
+
+@needs_the_format
+def test_what_a_running_run_lets_go_while_it_is_verified_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
+
+    run = tell(tmp_path / "run", started(1))
+    old = save(run, 10)
+    save(run, 20)
+    verify = Hdf5Store.verify_parts
+
+    def slowly(store: Hdf5Store, receipts: Any, **options: Any) -> None:
+        verify(store, receipts, **options)
+        if states(run)[10] is CheckpointState.LIVE:
+            Journal(run).append(CheckpointForgotten(old.checkpoint, "only the last one is kept"))
+            store.delete(old.checkpoint)
+
+    monkeypatch.setattr(Hdf5Store, "verify_parts", slowly)
+    value = json.loads(call("verify", run.path, "--json", "--mark"))
+    assert [(each["step"], each["verdict"]) for each in value] == [(20, "whole"), (10, "forgotten")]
 
 
 def test_a_checkpoint_that_is_forgotten_or_never_was_cannot_be_verified(tmp_path: Path) -> None:

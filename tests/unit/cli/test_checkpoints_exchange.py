@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from slurm_resilience.manifest.chain import Chain, CheckpointState
-from slurm_resilience.manifest.journal import Journal
+from slurm_resilience.manifest.journal import Journal, Writer
 from slurm_resilience.manifest.records import (
     CheckpointCommitted,
     CheckpointPinned,
+    Line,
     Part,
+    Record,
     SaveReason,
     TrainingFinished,
     checkpoint_id,
@@ -224,6 +226,22 @@ def test_an_import_that_fails_leaves_no_checkpoint_and_no_files(
     assert "No space left" in call("import", tmp_path / "run", "--from", file, "--ranks=2", code=1)
     assert chain_of(tmp_path / "run").checkpoints == ()
     assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
+
+
+def test_an_import_that_is_broken_off_behind_its_line_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = Writer.append
+
+    def interrupted(writer: Writer, *records: Record, fence: int | None = None) -> list[Line]:
+        append(writer, *records, fence=fence)
+        raise KeyboardInterrupt
+
+    file = plain_file(tmp_path / "last.pt")
+    with monkeypatch.context() as patch:
+        patch.setattr(Writer, "append", interrupted)
+        call("import", tmp_path / "run", "--from", file, code=1)
+    assert loads(tmp_path / "run")["position"]["step"] == 5
 
 
 def test_a_part_that_no_training_wrote_is_exported_as_it_is(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(tmp_path: Path) -> None:
     text = call("prune", run.path, "--keep-last=1", "--keep-every=20", "--dry-run")
     words = [line.split() for line in text.splitlines()]
     assert [" ".join(line[3:5]) for line in words[1:4]] == ["let go", "keep the", "keep the"]
-    assert "1 let go, 3 MB freed" in text
+    assert "1 let go, 2.86 MiB freed" in text
     assert run.journal.read_bytes() == before
     assert len(on_disk(run)) == 3
 
@@ -134,5 +134,5 @@ def test_prune_loads_no_torch(tmp_path: Path) -> None:
         f"checkpoints.main(['prune', {str(run.path)!r}, '--keep-last=1', '--yes'], standalone_mode=False)\n"
         "assert not {'torch', 'h5py', 'numpy'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
     assert live(run) == [20]

@@ -73,7 +73,7 @@ def test_bash_can_read_its_completion() -> None:
     script = CliRunner().invoke(completion, ["bash"]).output
     bash = shutil.which("bash")
     assert bash is not None
-    assert subprocess.run([bash, "-n"], input=script, text=True, check=False, timeout=20).returncode == 0
+    assert subprocess.run([bash, "-n"], input=script, text=True, check=False, timeout=100).returncode == 0
 
 
 def test_completion_knows_the_commands() -> None:

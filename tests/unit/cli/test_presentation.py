@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from slurm_resilience.cli.exits import SentenceCommand, SentenceGroup
 from slurm_resilience.cli.table import Column, print_table
-from slurm_resilience.cli.wording import count_text, duration_text, size_text
+from slurm_resilience.cli.wording import count_text, duration_text
 from slurm_resilience.errors import (
     CheckpointUnavailable,
     ConfigurationError,
@@ -46,24 +46,6 @@ def test_on_a_terminal_square_brackets_are_no_markup(
     out = capsys.readouterr().out
     assert "[red]node[1-2][/red]" in out
     assert "[bold]" in out
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1 kB"),
-        (1536, "1.54 kB"),
-        (999_499, "999 kB"),
-        (999_999, "1 MB"),
-        (3_000_000, "3 MB"),
-        (12_345_678_901, "12.3 GB"),
-        (7e15, "7 PB"),
-    ],
-)
-def test_sizes_read_as_storage_is_sold(size_bytes: float, text: str) -> None:
-    assert size_text(size_bytes) == text
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from slurm_resilience.checkpoint.tiers import fetching
 from slurm_resilience.checkpoint.tiers.folder_depot import FolderDepot
+from slurm_resilience.checkpoint.tiers.publisher import Publisher
 from slurm_resilience.cli.fetch import fetch
 from slurm_resilience.cli.publish import publish
 from slurm_resilience.cli.stop_signals import StopSignals
@@ -146,6 +149,37 @@ def test_what_a_running_attempt_may_be_deleting_is_not_fetched_under_its_hands(r
     assert "may be deleting" in call(fetch, run.path, "--from", place, code=78).output
 
 
+def test_a_forgotten_one_is_not_taken_in_once_an_attempt_has_begun_that_clears_away(
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = save(run, 10)
+    call(publish, run.path, "--to", tmp_path / "archive")
+    forget(run, record)
+    copy = fetching.fetch
+
+    def slowly(*arguments: Any, **options: Any) -> None:
+        copy(*arguments, **options)
+        own(run, 1)
+
+    monkeypatch.setattr(fetching, "fetch", slowly)
+    assert "may be deleting" in call(fetch, run.path, "--from", tmp_path / "archive", code=78).output
+    assert known(run)[10].state is CheckpointState.FORGOTTEN
+
+
+def test_a_fetch_into_a_new_folder_that_was_broken_off_goes_on_with_the_same_command(
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = save(run, 10)
+    call(publish, run.path, "--to", tmp_path / "archive")
+    new = RunDirectory(tmp_path / "new")
+    with monkeypatch.context() as patch:
+        patch.setattr(StopSignals, "asked", lambda _: True)
+        text = call(fetch, new.path, "--from", tmp_path / "archive", code=1).output
+    assert "the same command goes on" in text
+    call(fetch, new.path, "--from", tmp_path / "archive")
+    assert whole(new, record)
+
+
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(run: RunDirectory, place: str, tmp_path: Path) -> None:
     save(run, 10)
     before = run.journal.read_bytes()
@@ -190,6 +224,39 @@ def test_following_ends_when_the_run_is_finished_and_all_is_published(run: RunDi
     Journal(run).append(RunFinished(1))
     text = call(publish, run.path, "--to", tmp_path / "archive", "--follow", "--json").stdout
     assert [json.loads(line)["result"] for line in text.splitlines()] == ["published"]
+
+
+def test_what_can_not_be_sent_is_tried_again_less_and_less_often_and_once_more_at_the_end(
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = save(run, 10)
+    (run.path / record.parts[0].file).write_bytes(b"rotten")
+    time_s = 0.0
+
+    def sleep(signals: StopSignals, seconds: float) -> None:
+        nonlocal time_s
+        time_s += seconds
+        if time_s == 3600:
+            Journal(run).append(RunFinished(1))
+
+    monkeypatch.setattr(StopSignals, "sleep", sleep)
+    monkeypatch.setattr(StopSignals, "monotonic_s", lambda _: time_s)
+    text = call(publish, run.path, "--to", tmp_path / "archive", "--follow", "--json", code=1).stdout
+    assert [json.loads(line)["result"] for line in text.splitlines()] == ["failed"] * 13
+
+
+def test_one_that_is_committed_between_two_looks_is_published_too(
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_send = Publisher.to_send
+
+    def a_moment_later(publisher: Publisher, *, without: Sequence[str] = ()) -> list[str]:
+        if not known(run):
+            save(run, 10)
+        return to_send(publisher, without=without)
+
+    monkeypatch.setattr(Publisher, "to_send", a_moment_later)
+    assert "step-0000000010.a1 is published" in call(publish, run.path, "--to", tmp_path / "archive").output
 
 
 @pytest.mark.parametrize("follow", [False, True])

@@ -232,7 +232,7 @@ def test_a_folder_that_takes_no_run_is_one_sentence(tmp_path: Path, mode: int) -
         capture_output=True,
         text=True,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
-        timeout=60,
+        timeout=100,
     )
     closed.chmod(0o700)
     assert done.returncode == 78, done.stderr

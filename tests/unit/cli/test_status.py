@@ -77,7 +77,7 @@ def test_a_run_is_shown_with_attempts_checkpoints_owner_and_what_comes_next(tmp_
     assert "(running)" in text
     assert "step-0000000010.a1" in text
     assert "damaged: rank 0 is too short" in text
-    assert "3 MB" in text
+    assert "2.86 MiB" in text
     assert "last checkpoint: step-0000000030.a2; the next attempt goes on from step 30" in text
     assert f"owner: attempt 2, process {os.getpid()} on " in text
     assert lines[-1] == f"next: attempt 2 is running (`slurm-resilience stop {run.path}`)"

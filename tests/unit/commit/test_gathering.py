@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from slurm_resilience.checkpoint.disk.image import Image
 from slurm_resilience.checkpoint.store import PartReceipt
+from slurm_resilience.checkpoint.writer.job import WriteJob
 from slurm_resilience.commit.adoption import adopt, candidates
 from slurm_resilience.commit.gathering import Gathering
 from slurm_resilience.commit.part_word import (
@@ -24,6 +26,7 @@ from slurm_resilience.commit.part_word import (
     terms_from_json,
     terms_to_json,
 )
+from slurm_resilience.commit.program import Finishing
 from slurm_resilience.commit.refusal import errno_of
 from slurm_resilience.commit.verdict import Complete, NeverWill, Waiting, judge
 from slurm_resilience.errors import CheckpointUnavailable, Fenced
@@ -31,6 +34,7 @@ from slurm_resilience.manifest.chain import Chain
 from slurm_resilience.manifest.journal import Journal
 from slurm_resilience.manifest.records import AttemptResumed, AttemptStarted, CheckpointId, SaveReason, checkpoint_id
 from slurm_resilience.manifest.run_directory import RunDirectory
+from slurm_resilience.manifest.text import Text, parse
 from tests.unit.training.fakes import FakeClock
 
 TERMS = Terms(checkpoint_id(120, 1), 120, 1, SaveReason.PERIODIC, world_size=2, shared="ab", metric=0.5)
@@ -185,6 +189,25 @@ def test_a_manifest_on_a_full_disk_is_told_by_its_errno(run: RunDirectory, monke
     assert refused.errno == errno.ENOSPC
 
 
+def test_a_writer_reads_a_manifest_once_however_many_checkpoints_it_commits(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def noted(path: Path, raw: bytes, *, first_seq: int = 1) -> Text:
+        read.append(len(raw))
+        return parse(path, raw, first_seq=first_seq)
+
+    monkeypatch.setattr("slurm_resilience.manifest.journal.parse", noted)
+    finishing = Finishing(run, 1, Journal(run))
+    for step in (120, 130):
+        word = written(0, replace(TERMS, checkpoint=checkpoint_id(step, 1), step=step, world_size=1, shared=None))
+        context = {"terms": terms_to_json(word.terms), "began_s": 0.0, "stall_s": 0.0, "shared_rows": []}
+        image = Image(4096, 100, 0, ())
+        finishing.finish(WriteJob(word.terms.checkpoint, 0, word.receipt.file, image, context), word.receipt)
+    assert [size > 0 for size in read] == [True, False]
+
+
 def test_a_ghost_s_writer_commits_nothing(run: RunDirectory) -> None:
     say(run.checkpoints / TERMS.checkpoint, written(0))
     say(run.checkpoints / TERMS.checkpoint, written(1))
@@ -203,10 +226,19 @@ def _next_attempt(run: RunDirectory, number: int, *, resumed: bool = False) -> N
         Journal(run).append(AttemptResumed(number, None, 0, 2))
 
 
+def _write(run: RunDirectory, word: PartWritten) -> Path:
+    """The part, then the word."""
+    path = run.path / word.receipt.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(word.receipt.bytes))
+    say(path.parent, word)
+    return path
+
+
 def test_what_is_whole_and_was_not_committed_is_adopted_by_the_next_attempt_once(run: RunDirectory) -> None:
     half = replace(TERMS, checkpoint=checkpoint_id(150, 1), step=150)
     for word in (written(0), written(1), written(0, half)):
-        say(run.checkpoints / word.terms.checkpoint, word)
+        _write(run, word)
     (run.checkpoints / "step-0000000999.a1").mkdir()
     (run.checkpoints / "something else").mkdir()
     _next_attempt(run, 2)
@@ -216,13 +248,25 @@ def test_what_is_whole_and_was_not_committed_is_adopted_by_the_next_attempt_once
     assert Chain.of(Journal(run).read()).next_step == 120
 
 
+@pytest.mark.parametrize("left", [None, b"", bytes(4000)])
+def test_words_without_their_parts_are_not_adopted(run: RunDirectory, left: bytes | None) -> None:
+    _write(run, written(0))
+    part = _write(run, written(1))
+    part.unlink()
+    if left is not None:
+        part.write_bytes(left)
+    _next_attempt(run, 2)
+    assert adopt(run, attempt=2, clock=FakeClock()) == []
+    assert Chain.of(Journal(run).read()).checkpoints == ()
+
+
 def test_a_run_without_checkpoints_has_nothing_to_adopt(run: RunDirectory) -> None:
     assert adopt(run, attempt=2, clock=FakeClock()) == []
 
 
 def test_what_a_ghost_finished_after_others_had_gone_on_is_no_past_of_ours(run: RunDirectory) -> None:
     for rank in (0, 1):
-        say(run.checkpoints / TERMS.checkpoint, written(rank))
+        _write(run, written(rank))
     _next_attempt(run, 2, resumed=True)
     _next_attempt(run, 3)
     assert adopt(run, attempt=3, clock=FakeClock()) == []
@@ -235,3 +279,22 @@ def test_an_attempt_that_never_got_to_its_ranks_does_not_hide_the_one_before(run
     chain = Chain.of(Journal(run).read())
     found = ["step-0000000120.a1", "step-0000000100.a2", "step-0000000100.a3", "step-12.a1", ".ballast"]
     assert candidates(found, chain, 3) == ["step-0000000100.a2", "step-0000000120.a1"]
+
+
+def test_a_word_is_heard_once_for_an_adoption_so_that_no_second_reading_can_fail(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not adopted now never is: the next attempt goes on from somewhere else."""
+    for rank in range(2):
+        _write(run, written(rank))
+    _next_attempt(run, 2)
+    heard: list[int] = []
+
+    def stale_the_second_time(folder: Path, rank: int) -> PartWord:
+        if rank in heard:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        heard.append(rank)
+        return hear(folder, rank)
+
+    monkeypatch.setattr("slurm_resilience.commit.gathering.hear", stale_the_second_time)
+    assert [each.checkpoint for each in adopt(run, attempt=2, clock=FakeClock())] == [TERMS.checkpoint]

@@ -1,5 +1,6 @@
 """Where the ranks meet."""
 
+import itertools
 import socket
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from slurm_resilience.launch.rendezvous import (
     await_settled,
     can_be_bound,
     candidate_ports,
+    ephemeral_ports,
     own_name,
     settle,
 )
@@ -32,12 +34,14 @@ def test_the_same_attempt_always_tries_the_same_ports_and_another_one_others() -
 
 
 def test_a_port_in_use_is_not_taken(tmp_path: Path) -> None:
-    port = next(candidate_ports("k", (32768, 60999)))
+    firsts = ((str(key), next(candidate_ports(str(key), ephemeral_ports()))) for key in itertools.count())
+    key, port = next((key, port) for key, port in firsts if can_be_bound(port))  # this machine has other users
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("", port))
         taken.listen(1)
         assert not can_be_bound(port)
-        assert settle(tmp_path / "r.json", key="k", identity="i", preferred=()).port != port
+        assert settle(tmp_path / "r.json", key=key, identity="i", preferred=()).port != port
 
 
 def test_the_other_nodes_read_what_the_first_has_written(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from slurm_resilience.manifest.lease import Owner, process_liveness, read_lease,
 from slurm_resilience.manifest.records import AttemptEnded, AttemptStarted, Cause, SaveFailed
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.process_identity import Liveness
+from tests.unit.manifest.without_flock import HurriedClock
 
 
 @pytest.fixture
@@ -285,9 +286,22 @@ def test_a_lease_that_cannot_be_read_is_nobodys_permission(
 def test_a_lease_that_cannot_be_written_gives_nobody_the_run_and_blocks_nobody(run: RunDirectory) -> None:
     run.lease.mkdir()
     with pytest.raises(ManifestUnavailable, match=r"lease\.json can't be written"):
-        begin(run)
+        begin(run, clock=HurriedClock())
     run.lease.rmdir()
     assert begin(run) == 2
+
+
+def test_a_lease_that_is_refused_for_a_moment_costs_no_attempt(run: RunDirectory) -> None:
+    class Mends(HurriedClock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            run.lease.rmdir()
+
+    run.lease.mkdir()
+    assert begin(run, clock=Mends()) == 1
+    owner = read_lease(run)
+    assert owner is not None
+    assert owner.attempt == 1
 
 
 def test_the_lease_is_readable_to_a_person(run: RunDirectory) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -106,6 +107,20 @@ def test_any_other_refusal_is_reported(path: Path) -> None:
 
     with pytest.raises(ManifestUnavailable, match="can't be locked"), RunLock(path, native=Forbidden):
         pass
+
+
+def test_where_nobody_can_tell_which_lock_is_used_none_is_taken(path: Path) -> None:
+    by_link(path).mark.symlink_to(
+        "x" * 300
+    )  # whoever follows it is refused: ENAMETOOLONG, as it might be ESTALE or EIO
+    with pytest.raises(ManifestUnavailable, match="by-link can't be looked for"), RunLock(path):
+        raise AssertionError("inside")
+
+
+def test_a_run_directory_that_can_not_be_looked_at_is_not_missing(tmp_path: Path) -> None:
+    (tmp_path / "run").symlink_to("x" * 300)
+    with pytest.raises(ManifestUnavailable, match="is not available"):
+        Journal(RunDirectory(tmp_path / "run")).append(SaveFailed(1, 7, "why"))
 
 
 def test_once_a_run_locks_by_link_every_host_does_though_its_flock_works(path: Path) -> None:
@@ -229,6 +244,28 @@ def test_letting_go_spares_the_link_of_whoever_came_after_a_person_removed_ours(
     with by_link(path):
         hold(path, Identity("node17", "b", 1, 1))
     assert held(path).exists()
+
+
+@pytest.mark.parametrize(("refusals", "goes"), [(1, True), (4, True), (10**6, False)])
+def test_a_link_that_is_not_let_go_at_once_is_let_go_a_moment_later(
+    path: Path, monkeypatch: pytest.MonkeyPatch, refusals: int, goes: bool
+) -> None:
+    unlink = Path.unlink
+
+    def refused(self: Path, missing_ok: bool = False) -> None:
+        nonlocal refusals
+        if self == held(path) and refusals > 0:
+            refusals -= 1
+            raise OSError(errno.ESTALE, "Stale file handle")
+        unlink(self, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    with (
+        contextlib.nullcontext() if goes else pytest.raises(ManifestUnavailable, match="can't be removed"),
+        by_link(path),
+    ):
+        pass
+    assert held(path).exists() is not goes
 
 
 def test_a_journal_works_without_flock(tmp_path: Path) -> None:

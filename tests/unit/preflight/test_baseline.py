@@ -14,6 +14,11 @@ from slurm_resilience.preflight.baseline import KEPT, added, file_name, folder_o
 from slurm_resilience.preflight.result import Problem, Result, fail, ok, warn
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    monkeypatch.setattr(baseline, "PATIENCE_S", 100.0)
+
+
 def measured(node="n1", check="all-reduce", **facts):
     return Result(check, node, ok("told", **facts))
 

@@ -32,7 +32,7 @@ def test_each_node_that_is_left_out_has_one_line_with_its_first_failure() -> Non
 )
 def test_a_shell_reads_four_words_of_it_whatever_the_sentence_holds(sentence: str, node: str) -> None:
     program = f'scontrol() {{ printf "%s\\0" "$@"; }}\n{_line(sentence, node)}'
-    out = subprocess.run(["bash", "-c", program], check=True, capture_output=True, timeout=60).stdout.decode()
+    out = subprocess.run(["bash", "-c", program], check=True, capture_output=True, timeout=100).stdout.decode()
     words = out.split("\0")[:-1]
     assert words[:3] == ["update", f"NodeName={node}", "State=DRAIN"]
     assert len(words) == 4

@@ -10,7 +10,7 @@ from slurm_resilience.preflight.request import OWN
 
 def test_every_name_means_one_thing() -> None:
     registry = registered({})
-    rounds = registry.rounds(all_reduce=True, run_dir=Path("/run"), baselines={})
+    rounds = registry.rounds(all_reduce=True, run_dir=Path("/run"), baselines={}, time_limit_s=60.0)
     names = [*OWN, *registry.about_across]
     names += [check.name for check in registry.checks] + [round_.name for round_ in rounds]
     assert [name for name, count in Counter(names).items() if count > 1] == []
@@ -18,6 +18,6 @@ def test_every_name_means_one_thing() -> None:
 
 def test_every_check_and_every_first_round_names_a_function_that_is_there() -> None:
     registry = registered({})
-    rounds = registry.rounds(all_reduce=True, run_dir=Path("/run"), baselines={})
+    rounds = registry.rounds(all_reduce=True, run_dir=Path("/run"), baselines={}, time_limit_s=60.0)
     names = [check.function for check in registry.checks] + [round_.function for round_ in rounds]
     assert all(callable(function_of(name)) for name in names)

@@ -60,6 +60,8 @@ def test_the_json_has_the_names_that_others_read() -> None:
         pytest.param("[1, 2]", id="another kind of JSON"),
         pytest.param('{"some": "other file"}', id="not of preflight"),
         pytest.param('{"format": 1, "outcome": "ok"}', id="things are missing"),
+        pytest.param("[" * 200_000, id="nested without end"),
+        pytest.param(as_json(REPORT).replace('"took_s": 12.5', f'"took_s": {10**400}'), id="a number too large"),
     ],
 )
 def test_what_cannot_be_read_is_no_report(tmp_path: Path, text: str | None) -> None:

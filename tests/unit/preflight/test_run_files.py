@@ -11,6 +11,11 @@ from slurm_resilience.preflight.run_files import checkpoint_bytes_of, keep, with
 from tests.unit.preflight.test_report import REPORT
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_files, "PATIENCE_S", 100.0)
+
+
 def test_what_an_action_returns_or_raises_is_returned_or_raised() -> None:
     assert within(60, lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):

@@ -91,7 +91,7 @@ def test_processes_are_found_by_their_mark_and_killed_without_ourselves(child: s
         return list(processes_with(lambda _, env: env.get("MARK") == f"of-{os.getpid()}"))
 
     assert find() == [known(child.pid)]
-    kill_all(find, timeout_s=10)
+    kill_all(find, timeout_s=60)
     assert not find()
     assert os.getpid() not in {process.pid for process in processes_with(lambda _, env: True)}
 

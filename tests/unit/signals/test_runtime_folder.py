@@ -37,6 +37,12 @@ def test_a_request_arrives_as_it_was_written(because: str, deadline: float, reas
     assert because.encode().startswith(read.because.rstrip("\ufffd").encode())
 
 
+def test_a_reason_with_a_name_that_is_no_utf_8_arrives_too(tmp_path: Path) -> None:
+    with StopPageWriter(tmp_path) as writer, StopPageReader(tmp_path) as reader:
+        writer.write(StopRequest(StopReason.PEER_FAILED, "/runs/\udcff is gone", 1.0, 2.0))
+        assert reader.read() == StopRequest(StopReason.PEER_FAILED, "/runs/? is gone", 1.0, 2.0)
+
+
 def test_a_half_written_page_is_not_believed(tmp_path: Path) -> None:
     with RankPageWriter(tmp_path, 1) as writer:
         writer.write(PAGE)

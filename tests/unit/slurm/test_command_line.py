@@ -98,6 +98,10 @@ SILENT = (  # measured on 22.05.8 with the controller down, and with munged down
     err("slurm_load_jobs error: Socket timed out on send/recv operation"),
     err(MUNGE.format("Unexpected message received for job 5")),
     err(MUNGE.format("slurm_load_jobs error: Protocol authentication error"), 239),
+    err("Job can not be altered now, try again later for job 5"),  # in the words of its source, not measured
+    # Ended by the SIGTERM that Slurm sends to every process of a job (proctrack/linuxproc), perhaps after it was done.
+    Completed(("scontrol",), 143, "", ""),
+    Completed(("sbatch",), 137, "", "sbatch: something that it had to say before"),
     CommandTimedOut("late"),
     CommandMissing("none"),
 )

@@ -58,7 +58,7 @@ def built(tree: Path, out: Path, **more: str) -> Path:
 
 def field(package: Path, name: str) -> str:
     done = subprocess.run(
-        ["dpkg-deb", "--field", str(package), name], capture_output=True, text=True, check=True, timeout=60
+        ["dpkg-deb", "--field", str(package), name], capture_output=True, text=True, check=True, timeout=100
     )
     return done.stdout.strip()
 
@@ -71,7 +71,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def unpacked(package: Path, tmp_path: Path) -> Path:
-    subprocess.run(["dpkg-deb", "--raw-extract", str(package), str(tmp_path / "root")], check=True, timeout=60)
+    subprocess.run(["dpkg-deb", "--raw-extract", str(package), str(tmp_path / "root")], check=True, timeout=100)
     return tmp_path / "root"
 
 
@@ -151,7 +151,7 @@ def script(name: str, root: Path, *arguments: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=100,
     )
     return done.stdout
 

@@ -23,9 +23,11 @@ from slurm_resilience.supervisor.request import Publishing
 from tests.unit.cli.told_runs import saved, started, tell
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 ENDS_WITH_A_WORD = ("sh", "-c", "echo; echo no such bucket; exit 3")
 LIVES = ("sleep", "600")
+OTHERS: set[int] = set()
+"""Children of this process that were there before the test."""
 DEAF = ("sh", "-c", "trap '' INT; echo ready; while :; do sleep 0.05; done")
 
 
@@ -89,9 +91,12 @@ class Scene:
 
 
 def children() -> list[int]:
-    """But for the one that multiprocessing keeps to the end of a process: another test may have used that before."""
-    found = Path(f"/proc/self/task/{os.getpid()}/children")
-    return [int(word) for word in found.read_text().split() if not is_pythons_own(int(word))]
+    """But for those of other tests, and the one that multiprocessing keeps to the end of a process."""
+    return [pid for pid in all_children() if pid not in OTHERS and not is_pythons_own(pid)]
+
+
+def all_children() -> list[int]:
+    return [int(word) for word in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
 
 
 def is_pythons_own(pid: int) -> bool:
@@ -108,6 +113,12 @@ def wait_until(happened: Callable[[], object], what: str) -> None:
     while not happened():
         assert time.monotonic() < end_s, what
         time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def _others() -> None:
+    OTHERS.clear()
+    OTHERS.update(all_children())
 
 
 @pytest.fixture

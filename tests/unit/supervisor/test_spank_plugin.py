@@ -22,6 +22,11 @@ echo "      --resilient[=HOW]       go on after an end"
 NOT_LISTED = "echo '  --no-resilient-things   --resilientish'"
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spank_plugin, "HELP_S", 100.0)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "bin").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from slurm_resilience.clock import SystemClock
-from slurm_resilience.errors import CommandMissing
+from slurm_resilience.errors import CommandMissing, SlurmUnavailable
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, write_agent_record
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.supervisor.notices import Notices
-from slurm_resilience.supervisor.step import StepEnd, StepWatch
+from slurm_resilience.supervisor.step import LOOK_AT_RECORDS_S, StepEnd, StepWatch
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 UNTIL_TOLD = ("bash", "-c", 'until [ -e "$ENOUGH" ]; do sleep 0.05; done; exit 7')
 
 
@@ -35,6 +36,7 @@ class Scene:
         self.said: list[str] = []
         self.orders: list[dict[str, object]] = []
         self.preempting_asked = 0
+        self.unanswered = 0
         self.looked_beside = 0
         self.kill_wait_s = 600.0
         self.by_person = False
@@ -50,6 +52,8 @@ class Scene:
     def preempting(self) -> bool:
         self.preempting_asked += 1
         self.may_answer.wait(PATIENCE_S)
+        if self.preempting_asked <= self.unanswered:
+            raise SlurmUnavailable("Slurm's controller does not answer")
         return self.is_preempted
 
     def beside(self) -> None:
@@ -134,6 +138,13 @@ def test_a_program_that_is_not_there_is_named(scene: Scene) -> None:
         scene.watch(("srun-of-nowhere",))
 
 
+def test_a_step_that_the_system_refuses_to_start_is_one_that_failed(scene: Scene) -> None:
+    """No process to be had (EAGAIN), or, here, too much to say to it (E2BIG): the next attempt may be luckier."""
+    end = scene.watch(("true", "x" * 3_000_000), heard=[signal.SIGUSR1])
+    assert end == StepEnd(126, ("SIGUSR1",), None, in_grace=False, started=False)
+    assert scene.said == ["true can't be started: Argument list too long"]
+
+
 def test_a_step_whose_run_has_gone_on_elsewhere_is_left_though_srun_stays(scene: Scene) -> None:
     scene.ghost_stays_s = 0.5
     scene.run.attempt(2).mkdir()
@@ -201,10 +212,19 @@ def test_what_came_between_two_attempts_is_an_order_to_this_one(scene: Scene) ->
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the step runs on, and that is right
 def test_the_step_is_given_up_before_slurm_kills_us(scene: Scene) -> None:
     scene.kill_wait_s = 3.5
-    end = scene.watch(("sleep", "5"), scene.send(signal.SIGTERM))
+    pid = scene.run.path / "pid"
+    end = scene.watch(
+        ("bash", "-c", f"echo $$ > '{pid}.new'; mv '{pid}.new' '{pid}'; exec sleep 600"),
+        lambda: _until(pid.exists, "the step's start"),
+        scene.send(signal.SIGTERM),
+    )
+    returned_s = time.monotonic()
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):  # subprocess may have asked already
+        os.waitpid(int(pid.read_text()), 0)
     assert end.code is None
     assert end.must_leave_s is not None
-    assert time.monotonic() < end.must_leave_s
+    assert returned_s < end.must_leave_s
     assert any("can't wait for the ranks any longer" in text for text in scene.said)
 
 
@@ -270,6 +290,14 @@ def test_a_warning_that_is_a_preemptions_gets_its_deadline(scene: Scene) -> None
     assert 1 <= seconds <= 40
 
 
+def test_slurm_is_asked_again_why_where_it_did_not_answer(scene: Scene) -> None:
+    scene.after_preemption_s = 240.0
+    scene.unanswered = 2
+    end = scene.watch(UNTIL_TOLD, scene.record(0, Outcome.RUNNING, "WARNING"), scene.wait_ordered("TERMINATION"))
+    assert scene.preempting_asked == 3
+    assert end.in_grace
+
+
 def test_a_warning_that_is_none_is_left_as_it_is_and_a_term_after_it_is_asked_about_again(scene: Scene) -> None:
     scene.after_preemption_s, scene.is_preempted = 40.0, False
     end = scene.watch(
@@ -304,7 +332,7 @@ def test_a_second_interrupt_by_a_person_ends_the_training_at_once(scene: Scene) 
     scene.by_person = True
     scene.second_interrupt = signal.SIGKILL
     end = scene.watch(
-        ("bash", "-c", "trap '' TERM; sleep 60 & wait; sleep 60"),
+        ("bash", "-c", "trap '' TERM; while :; do sleep 0.2; done"),
         scene.send(signal.SIGINT),
         scene.wait_ordered("OPERATOR"),
         scene.send(signal.SIGINT),
@@ -322,6 +350,33 @@ def test_an_order_that_cannot_be_written_is_said_and_the_step_goes_on(scene: Sce
     )
     assert end.code == 7
     assert "the stop order could not be written" in scene.said[0]
+
+
+def test_an_order_that_was_refused_once_is_written_as_soon_as_that_works(scene: Scene) -> None:
+    scene.run.attempt(1).rmdir()
+    scene.watch(
+        UNTIL_TOLD,
+        scene.send(signal.SIGUSR1),
+        lambda: _until(lambda: bool(scene.said), "nothing was said"),
+        scene.run.attempt(1).mkdir,
+        scene.wait_ordered("WARNING"),
+    )
+    assert len(scene.said) == 1
+    assert scene.orders[0]["because"] == "SIGUSR1 to the batch script"
+
+
+def test_records_that_can_not_be_read_end_nothing_and_are_said_once(scene: Scene) -> None:
+    scene.run.agent_record(1, 0).mkdir()
+    scene.run.agent_record(1, 1).write_text('{"format": 99}')
+    end = scene.watch(
+        UNTIL_TOLD,
+        lambda: _until(lambda: bool(scene.said), "nothing was said"),
+        lambda: time.sleep(2 * LOOK_AT_RECORDS_S),
+        scene.record(2, Outcome.FAILED),
+        scene.wait_ordered("PEER_FAILED"),
+    )
+    assert end.code == 7
+    assert len(scene.said) == 1
 
 
 def test_the_step_finds_the_signals_as_a_shell_would_leave_them(scene: Scene) -> None:

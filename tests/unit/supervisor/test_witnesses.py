@@ -23,6 +23,7 @@ from slurm_resilience.supervisor.witnesses import (
     OUTPUT_BYTES,
     OUTPUT_LINES,
     WORDS,
+    agents_and_beats,
     exception_line,
     health_of_nodes,
     last_words,
@@ -124,6 +125,16 @@ def test_a_rank_whose_words_cannot_be_read_is_one_witness_less(run: RunDirectory
     (run.attempt(1) / "error-rank-x.txt").write_text(PLAIN)
     assert last_words(run, 1) == ()
     assert last_words(run, 2) == ()
+
+
+def test_where_nothing_can_be_listed_there_are_no_witnesses_and_nothing_ends(run: RunDirectory) -> None:
+    run.attempt(1).rmdir()
+    run.attempt(1).symlink_to("x" * 300)  # whoever follows it is refused: ENAMETOOLONG, as it might be ESTALE or EIO
+    said: list[str] = []
+    assert agents_and_beats(run, 1, said.append) == ([], {})
+    assert last_words(run, 1) == ()
+    assert len(said) == 1
+    assert "can't be listed" in said[0]
 
 
 NOTE = {"job": "7", "restart": 2, "step": 0, "node": "n1", "rank": 0, "pid": 1, "status": 9, "time": 1.0}

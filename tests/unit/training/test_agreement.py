@@ -47,7 +47,7 @@ class Meeting:
 
     def get(self, number: int) -> list[int]:
         with self.condition:
-            met = self.condition.wait_for(lambda: len(self.rows[number]) == self.world_size, timeout=20)
+            met = self.condition.wait_for(lambda: len(self.rows[number]) == self.world_size, timeout=100)
             assert met, "a rank waits for an answer that the others were never asked for"
             return [max(column) for column in zip(*self.rows[number], strict=True)]
 

@@ -217,3 +217,13 @@ def test_a_ghost_learns_from_its_failed_save_that_it_is_one(bench: Bench) -> Non
     writer.outcome = PartFailed("attempt 1 may not write any more")
     with pytest.raises(Fenced):
         step(bench, 6)
+
+
+def test_what_a_writer_has_committed_before_it_died_is_saved(bench: Bench) -> None:
+    writer = in_background(bench)
+    step(bench, 5, save=True)
+    writer.done()
+    writer.outcome = PartFailed("the checkpoint writer was killed by SIGKILL")
+    step(bench, 6)
+    assert (bench.saved_steps(), writer.settled_as) == ([5], [True])
+    assert not Chain.of(bench.journal.read()).attempts[0].saves_failed

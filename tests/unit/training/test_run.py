@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -10,12 +11,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from slurm_resilience.checkpoint.hdf5_store import Hdf5Store
 from slurm_resilience.checkpoint.retention import Policy
+from slurm_resilience.checkpoint.snapshot.taken import Taken
 from slurm_resilience.checkpoint.store import PartReceipt
+from slurm_resilience.checkpoint.writer.client import WriterProcess
 from slurm_resilience.clock import SystemClock
 from slurm_resilience.errors import CheckpointMismatch, CheckpointUnsupported, ConfigurationError, RunOwned
 from slurm_resilience.manifest.chain import Chain
@@ -293,6 +297,39 @@ def test_saves_in_the_background_hold_the_state_of_their_step(tmp_path: Path) ->
         assert torch.equal(state["objects"]["thing"]["weight"], torch.full((50_000,), float(committed.step)))
         assert state["position"]["step"] == committed.step
         assert committed.stall_s is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [(torch.tensor(0.5), 0.5), (np.float32(0.5), 0.5), (float("nan"), None), (torch.ones(2), None), ("best", None)],
+)
+def test_a_metric_is_kept_if_it_is_a_number_and_costs_no_checkpoint_if_it_is_none(
+    tmp_path: Path, said: Any, known: float | None
+) -> None:
+    with open_run(run_dir=tmp_path / "run", save_every_steps=1, save_every_minutes=None, keep_last=9) as run:
+        for _ in run.steps(2):
+            run.metric = said
+    assert [each.committed.metric for each in chain_of(tmp_path / "run").checkpoints] == [known] * 3
+
+
+def test_a_snapshot_that_can_not_be_handed_over_is_a_failed_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = WriterProcess.submit
+    submitted: list[Taken] = []
+
+    def no_descriptor_left(writer: WriterProcess, taken: Taken) -> None:
+        submitted.append(taken)
+        if len(submitted) == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        original(writer, taken)
+
+    monkeypatch.setattr(WriterProcess, "submit", no_descriptor_left)
+    with open_run(run_dir=tmp_path / "run", save_every_steps=1, save_every_minutes=None, keep_last=9) as run:
+        list(run.steps(3))
+    chain = chain_of(tmp_path / "run")
+    assert [failed.step for failed in chain.attempts[0].saves_failed] == [1]
+    assert [each.committed.step for each in chain.checkpoints] == [2, 3, 3]
 
 
 def test_a_save_that_is_still_in_flight_is_waited_for_or_the_next_is_left_out(

@@ -116,3 +116,13 @@ def test_a_manifest_that_is_not_available_for_now_fails_the_save_and_leaves_the_
     outcome = saver.save(7, SaveReason.PERIODIC, {})
     assert isinstance(outcome, NotSaved)
     assert store.parts, "nobody can say that the line isn't there, so the parts stay"
+
+
+def test_what_an_earlier_try_has_committed_stays_when_a_later_one_fails(journal: Journal) -> None:
+    store = MemoryStore()
+    saver = make_saver(journal, store)
+    saver.save(7, SaveReason.PERIODIC, {"a": 1})
+    store.refuse = failing(1)
+    assert isinstance(saver.save(7, SaveReason.STOP, {"a": 1}), NotSaved)
+    assert len(store.parts) == 1
+    assert not store.deleted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -119,3 +120,17 @@ def test_what_a_dead_attempt_wrote_and_nobody_committed_is_deleted_once_it_is_qu
     sweeper.sweep_leftovers()
     finish(sweeper)
     assert store.found_on_disk() == [checkpoint_id(10, 1), checkpoint_id(30, 1), checkpoint_id(40, 3)]
+
+
+def test_where_no_more_threads_are_allowed_forgotten_ones_are_deleted_all_the_same(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    store = MemoryStore()
+    for step in (10, 20):
+        save(journal, step)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    Sweeper(journal, store, attempt=1, policy=Policy(1)).after_commit()
+    assert store.deleted == [checkpoint_id(10, 1)]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from slurm_resilience.training.agreement import Pending
 
 T = TypeVar("T")
-_PATIENCE_S = 60.0
+_PATIENCE_S = 100.0
 
 
 class _Meeting:

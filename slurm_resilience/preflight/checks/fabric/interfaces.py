@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.preflight.check import Context, Tell
 from slurm_resilience.preflight.checks.fabric.nccl_names import Names, nccl_names, whole_names
 from slurm_resilience.preflight.checks.fabric.nccl_settings import nccl_setting
 from slurm_resilience.preflight.checks.reading import names_in, number_in, text_of
-from slurm_resilience.preflight.checks.summary import listed, summed_up, whole_number
+from slurm_resilience.preflight.checks.summary import listed, summed_up
 from slurm_resilience.preflight.result import Finding, Problem, fail, warn
 
 _LEAVE_OUT = "leave the node out (--exclude) and tell the admins"
@@ -62,7 +63,7 @@ def interfaces(context: Context, tell: Tell, ask: Addresses = addresses) -> Iter
     used = (
         [each for each in there if any(names.mean(each.name) for names in wanted.values())] if wanted else _usual(there)
     )
-    if not used and not problems and (whole_number(context.environment.get("SLURM_NNODES")) or 1) > 1:
+    if not used and not problems and (first_number(context.environment, "SLURM_NNODES") or 1) > 1:
         problems = [fail(Problem.NODE, "no interface but the loopback is up with an address", _LEAVE_OUT)]
     names = listed(each.name for each in used if each.trouble is None) or "the loopback only"
     fine = f"{names}, as named" if wanted else f"none is named; up with an address: {names}"

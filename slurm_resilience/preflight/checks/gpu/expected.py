@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.preflight.check import Context
 from slurm_resilience.preflight.checks.gpu.device import Gpu
-from slurm_resilience.preflight.checks.summary import whole_number
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 GIVEN = "SLURM_GPUS_ON_NODE"
@@ -26,7 +26,7 @@ def expected(context: Context) -> int | None:
     """As many as the job has been given here. None: nobody says."""
     if context.gpus is not None:
         return context.gpus
-    given = whole_number(context.environment.get(GIVEN))
+    given = first_number(context.environment, GIVEN)
     if given is not None:
         return given
     named = visible(context.environment)

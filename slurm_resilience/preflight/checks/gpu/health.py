@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.preflight.check import Context, Tell
 from slurm_resilience.preflight.checks.gpu.device import Driver, DriverMissing, Gpu, LibraryMissing
 from slurm_resilience.preflight.checks.gpu.expected import GIVEN, VISIBLE, chosen, expected, surely_ours, visible
 from slurm_resilience.preflight.checks.gpu.furniture import Furniture, furniture
 from slurm_resilience.preflight.checks.gpu.nvml import Nvml
 from slurm_resilience.preflight.checks.gpu.verdict import LEAVE_OUT, verdicts
-from slurm_resilience.preflight.checks.summary import counted, summed_up, whole_number
+from slurm_resilience.preflight.checks.summary import counted, summed_up
 from slurm_resilience.preflight.result import Finding, Outcome, Problem, broken, fail, skipped
 
 Opener = Callable[[], AbstractContextManager[Driver]]
@@ -62,7 +63,7 @@ def _without_driver(why: str, only_the_library: bool, count: int | None, seen: F
 
 
 def _missing(context: Context, ours: Sequence[Gpu], count: int | None) -> list[Finding]:
-    named, given = visible(context.environment), whole_number(context.environment.get(GIVEN))
+    named, given = visible(context.environment), first_number(context.environment, GIVEN)
     if named is not None and given is not None and len(named) > given:
         return [
             fail(

@@ -14,8 +14,9 @@ from slurm_resilience.preflight.checks.gpu.health import Opener
 from slurm_resilience.preflight.checks.gpu.nvml import Nvml
 from slurm_resilience.preflight.checks.gpu.verdict import LEAVE_OUT, name_of
 from slurm_resilience.preflight.checks.processes import job_of, process_of
-from slurm_resilience.preflight.checks.summary import size, summed_up
+from slurm_resilience.preflight.checks.summary import summed_up
 from slurm_resilience.preflight.result import Finding, Problem, fail, skipped, warn
+from slurm_resilience.size import size_text
 
 _TRIES = 3
 _BETWEEN_TRIES_S = 0.7
@@ -104,8 +105,9 @@ def _of_tenant(tenant: Tenant, own_job: str | None) -> Finding:
 
 
 def _of_memory(gpu: Gpu) -> Finding:
+    used = size_text(gpu.used_bytes or 0)
     return warn(
         Problem.NODE,
-        f"{name_of(gpu)}: {size(gpu.used_bytes or 0)} of its memory are in use, and no process to be seen has them",
+        f"{name_of(gpu)}: {used} of its memory are in use, and no process to be seen has them",
         f"if it stays so, {LEAVE_OUT}",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.preflight.checks.reading import number_in, text_of
-from slurm_resilience.preflight.checks.summary import whole_number
 
 _NO_LIMIT_BYTES = 1 << 60
 """Version 1 writes a number near 2**63 where there is none."""
@@ -36,11 +36,11 @@ def memory_in_use(root: Path) -> int:
 
 def promised_memory(environment: Mapping[str, str]) -> int | None:
     """What Slurm has given the job here, in bytes; its variables count MiB. 0 is all of the node: no number."""
-    per_node = whole_number(environment.get("SLURM_MEM_PER_NODE"))
+    per_node = first_number(environment, "SLURM_MEM_PER_NODE")
     if per_node:
         return per_node << 20
-    per_cpu = whole_number(environment.get("SLURM_MEM_PER_CPU"))
-    cpus = whole_number(environment.get("SLURM_CPUS_ON_NODE"))
+    per_cpu = first_number(environment, "SLURM_MEM_PER_CPU")
+    cpus = first_number(environment, "SLURM_CPUS_ON_NODE")
     return (per_cpu << 20) * cpus if per_cpu and cpus else None
 
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.preflight.check import Context, Tell
 from slurm_resilience.preflight.checks.processes import Process, job_of, opened_by, processes
 from slurm_resilience.preflight.checks.reading import text_of
-from slurm_resilience.preflight.checks.summary import counted, listed, size, summed_up, whole_number
+from slurm_resilience.preflight.checks.summary import counted, listed, summed_up
 from slurm_resilience.preflight.result import Finding, Problem, warn
 from slurm_resilience.process_identity import Identity, Liveness, liveness
+from slurm_resilience.size import size_text
 
 _GPU = re.compile(r"/dev/nvidia\d+$")
 _OF_PROCESS = re.compile(r"(?:torch|psm2_shm|sem\.mp|pym)[-_](\d+)[-_].*")
@@ -43,7 +45,7 @@ def leftovers(context: Context, tell: Tell, alive: Callable[[Identity], Liveness
     left_bytes = sum(each.bytes for each in left)
     if left_bytes >= _TELLTALE_BYTES:
         names = listed(each.path for each in left)
-        text = f"{size(left_bytes)} of memory are held by what dead processes of yours left in /dev/shm: {names}"
+        text = f"{size_text(left_bytes)} of memory are held by what dead processes of yours left in /dev/shm: {names}"
         problems.append(warn(Problem.USER, text, f"rm -r {' '.join(str(each.path) for each in left[:3])}"))
     tell("looking at your files in TMPDIR")
     folders = _old_folders(Path(context.environment.get("TMPDIR") or root / "tmp"), own)
@@ -55,7 +57,7 @@ def leftovers(context: Context, tell: Tell, alive: Callable[[Identity], Liveness
 
 
 def _of_processes(root: Path, strangers: Iterable[Process], environment: Mapping[str, str]) -> Iterator[Finding]:
-    port = whole_number(environment.get("MASTER_PORT"))
+    port = first_number(environment, "MASTER_PORT")
     wanted = None if port is None else _listener(root, port)
     for each in strangers:
         opened = opened_by(root, each.pid)

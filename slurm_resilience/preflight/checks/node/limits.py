@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from slurm_resilience.preflight.check import Context, Tell
 from slurm_resilience.preflight.checks.reading import fields_of, names_in, text_of
-from slurm_resilience.preflight.checks.summary import size, summed_up
+from slurm_resilience.preflight.checks.summary import summed_up
 from slurm_resilience.preflight.result import Finding, Problem, fail, warn
+from slurm_resilience.size import size_text
 
 _UNLIMITED = resource.RLIM_INFINITY
 _FILES_PER_RANK = 256  # ours: sockets to other ranks, data files, libraries
@@ -50,7 +51,7 @@ def limits(context: Context, tell: Tell, ask: Callable[[], Limits] = own_limits)
     words = fields.get("MemTotal", "").split()
     total_bytes = int(words[0]) << 10 if words and words[0].isdecimal() else None
     problems = judge(found, ranks=context.ranks_per_node or 1, rdma=rdma, total_bytes=total_bytes)
-    pinned = "unlimited" if found.pinned_bytes[0] is None else size(found.pinned_bytes[0])
+    pinned = "unlimited" if found.pinned_bytes[0] is None else size_text(found.pinned_bytes[0])
     files = "unlimited" if found.files[0] is None else found.files[0]
     fine = f"{files} open files, {pinned} of locked memory" + ("" if rdma else " (there is no InfiniBand to need it)")
     facts = {
@@ -73,7 +74,7 @@ def judge(found: Limits, *, ranks: int, rdma: bool, total_bytes: int | None) -> 
             if whose is Problem.USER
             else "leave the node out and tell the admins: LimitMEMLOCK=infinity for slurmd"
         )
-        text = f"only {size(soft)} of memory may be locked, and InfiniBand locks what it sends"
+        text = f"only {size_text(soft)} of memory may be locked, and InfiniBand locks what it sends"
         if soft < _LEAST_PINNED_BYTES:
             problems.append(fail(whose, text, remedy))
         elif total_bytes is not None and soft < total_bytes:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.preflight.check import Context, Tell
 from slurm_resilience.preflight.checks.node.job_limits import cpu_quota
 from slurm_resilience.preflight.checks.processes import Process, job_of, processes
 from slurm_resilience.preflight.checks.reading import text_of
-from slurm_resilience.preflight.checks.summary import counted, listed, summed_up, whole_number
+from slurm_resilience.preflight.checks.summary import counted, listed, summed_up
 from slurm_resilience.preflight.result import Finding, Problem, skipped, warn
 
 _WATCHED_S = 1.0
@@ -104,12 +105,12 @@ def cpus(context: Context, tell: Tell, affinity: Callable[[], int] | None = None
     tell("asking the kernel for our processors")
     allowed = affinity() if affinity is not None else len(os.sched_getaffinity(0))
     # The step that looks may be smaller than the one that trains; what Slurm gave the job here counts then.
-    given = whole_number(context.environment.get("SLURM_CPUS_ON_NODE")) or 0
+    given = first_number(context.environment, "SLURM_CPUS_ON_NODE") or 0
     quota = cpu_quota(context.root)
     usable = max(allowed, given)
     all_ = cpus_of(context.root)
     wide = usable if quota is None else min(usable, quota)
-    problems = judge_cpus(wide, context.ranks_per_node, whole_number(context.environment.get("OMP_NUM_THREADS")))
+    problems = judge_cpus(wide, context.ranks_per_node, first_number(context.environment, "OMP_NUM_THREADS"))
     fine = f"{wide:g} of {counted(all_, 'processor')}"
     return summed_up(problems, fine, {"cpus": all_, "usable": wide, "quota": quota})
 

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.preflight.check import Context, Tell
 from slurm_resilience.preflight.checks.node.job_limits import memory_in_use, memory_limit, promised_memory
 from slurm_resilience.preflight.checks.reading import fields_of, text_of
-from slurm_resilience.preflight.checks.summary import size, summed_up, whole_number
+from slurm_resilience.preflight.checks.summary import summed_up
 from slurm_resilience.preflight.result import Finding, Problem, fail, ok, skipped, warn
+from slurm_resilience.size import size_text
 
 _TOLERATED = 0.9  # ours: the kernel keeps some, and caches that it has to write first
 _SHORT, _VERY_SHORT = 0.10, 0.03  # ours, of all memory
@@ -42,21 +44,21 @@ def memory(context: Context, tell: Tell) -> Iterable[Finding]:
         memory_in_use(context.root),
     )
     problems = [*judge(found), *_of_snapshot(found, context)]
-    promised = f", {size(found.promised_bytes)} for this job" if found.promised_bytes else ""
-    fine = f"{size(available)} of {size(total)} available{promised}"
+    promised = f", {size_text(found.promised_bytes)} for this job" if found.promised_bytes else ""
+    fine = f"{size_text(available)} of {size_text(total)} available{promised}"
     facts = {"total_bytes": total, "available_bytes": available, "promised_bytes": found.promised_bytes}
     return summed_up(problems, fine, facts)
 
 
 def judge(found: Memory) -> list[Finding]:
     share = found.available_bytes / max(1, found.total_bytes)
-    left = f"only {size(found.available_bytes)} of {size(found.total_bytes)} are available"
+    left = f"only {size_text(found.available_bytes)} of {size_text(found.total_bytes)} are available"
     if found.promised_bytes is not None:
         # On a node that jobs share, others may have all the rest, rightly.
         wanted = _TOLERATED * min(found.promised_bytes, found.total_bytes)
         if found.available_bytes + found.job_uses_bytes >= wanted:
             return []
-        left += f", and the job was given {size(found.promised_bytes)}"
+        left += f", and the job was given {size_text(found.promised_bytes)}"
     elif share >= _SHORT:
         return []
     say = fail if share < _VERY_SHORT else warn
@@ -65,14 +67,14 @@ def judge(found: Memory) -> list[Finding]:
 
 def _of_snapshot(found: Memory, context: Context) -> list[Finding]:
     """A save's snapshot lies in memory for a while: this node's share of a checkpoint, beside the training itself."""
-    nodes = whole_number(context.environment.get("SLURM_NNODES")) or 1
+    nodes = first_number(context.environment, "SLURM_NNODES") or 1
     if context.checkpoint_bytes is None:
         return []
     share = context.checkpoint_bytes // nodes
     room = min(found.available_bytes, found.promised_bytes or found.available_bytes)
     if share <= room:
         return []
-    text = f"the snapshot of a checkpoint takes {size(share)} here, and {size(room)} of memory are there"
+    text = f"the snapshot of a checkpoint takes {size_text(share)} here, and {size_text(room)} of memory are there"
     return [
         warn(Problem.USER, text, "ask for more memory (--mem) or more nodes: saves will write directly, and be slower")
     ]
@@ -92,9 +94,9 @@ def swap(context: Context, tell: Tell, sleep: Callable[[float], None] = time.sle
     total, free = _kib(fields.get("SwapTotal")) or 0, _kib(fields.get("SwapFree")) or 0
     facts = {"swapped_bytes_per_s": bytes_s, "used_bytes": total - free}
     if bytes_s >= _SWAPPING_BYTES_S:
-        swapping = warn(Problem.NODE, f"the node is swapping now, {size(bytes_s)} a second", _LEAVE_OUT)
+        swapping = warn(Problem.NODE, f"the node is swapping now, {size_text(bytes_s)} a second", _LEAVE_OUT)
         return summed_up([swapping], "", facts)
-    used = f"{size(total - free)} of swap are in use, and lie still" if total > free else "no swap is in use"
+    used = f"{size_text(total - free)} of swap are in use, and lie still" if total > free else "no swap is in use"
     return [ok(used, **facts)]
 
 

@@ -11,8 +11,9 @@ from slurm_resilience.checkpoint.space.room import Room, room
 from slurm_resilience.preflight.check import Context, Tell
 from slurm_resilience.preflight.checks.storage.complaint import complaint
 from slurm_resilience.preflight.checks.storage.file_system import mounts
-from slurm_resilience.preflight.checks.summary import size, summed_up
+from slurm_resilience.preflight.checks.summary import summed_up
 from slurm_resilience.preflight.result import Finding, Problem, fail, skipped, warn
+from slurm_resilience.size import size_text
 
 _LEAST_BYTES = 64 << 20
 """What containers get for /dev/shm when nobody asks: DataLoader workers die of it by SIGBUS."""
@@ -29,11 +30,12 @@ def shared_memory(context: Context, tell: Tell, ask: Callable[[Path], Room] = ro
     own_bytes = _own_bytes(folder, context.root)
     facts = {"free_bytes": free_bytes, "total_bytes": total_bytes, "own_bytes": own_bytes}
     problems = judge_shared_memory(free_bytes, total_bytes, own_bytes)
-    return summed_up(problems, f"{size(free_bytes)} free in {folder}", facts)
+    return summed_up(problems, f"{size_text(free_bytes)} free in {folder}", facts)
 
 
 def judge_shared_memory(free_bytes: int, total_bytes: int, own_bytes: int) -> list[Finding]:
-    text = f"{size(free_bytes)} of {size(total_bytes)} are free in /dev/shm, and DataLoader workers die without it"
+    free = f"{size_text(free_bytes)} of {size_text(total_bytes)} are free"
+    text = f"{free} in /dev/shm, and DataLoader workers die without it"
     if total_bytes <= _LEAST_BYTES:
         say = fail if free_bytes < _LEAST_BYTES else warn
         return [say(Problem.USER, text, "start the container with more: --shm-size=16g or --ipc=host")]
@@ -41,7 +43,11 @@ def judge_shared_memory(free_bytes: int, total_bytes: int, own_bytes: int) -> li
         return []
     if own_bytes > total_bytes // 2:
         return [
-            fail(Problem.USER, f"{text}: files of yours hold {size(own_bytes)}", "remove what earlier runs left there")
+            fail(
+                Problem.USER,
+                f"{text}: files of yours hold {size_text(own_bytes)}",
+                "remove what earlier runs left there",
+            )
         ]
     return [fail(Problem.NODE, text, "leave the node out (--exclude) and tell the admins: others have filled it")]
 
@@ -64,18 +70,22 @@ def temporary(context: Context, tell: Tell, ask: Callable[[Path], Room] = room) 
     tell(f"asking for the space in {folder}")
     found, total_bytes = ask(folder), _total(folder)
     facts = {"free_bytes": found.bytes, "total_bytes": total_bytes, "free_inodes": found.free_inodes}
-    return summed_up(judge_temporary(who, found, total_bytes), f"{size(found.bytes)} free in {folder}", facts)
+    return summed_up(judge_temporary(who, found, total_bytes), f"{size_text(found.bytes)} free in {folder}", facts)
 
 
 def judge_temporary(who: str, found: Room, total_bytes: int) -> list[Finding]:
     remedy = "remove what you don't need there, or name another folder in TMPDIR"
     if found.bytes < _LEAST_BYTES:
-        return [fail(Problem.NODE, f"{who} is full: {size(found.bytes)} are left", remedy)]
+        return [fail(Problem.NODE, f"{who} is full: {size_text(found.bytes)} are left", remedy)]
     if found.free_inodes is not None and found.free_inodes < _LEAST_INODES:
         return [fail(Problem.NODE, f"{who} can take only {found.free_inodes} more files", remedy)]
     if total_bytes and found.free_bytes < (1 - _FULL) * total_bytes:
         return [
-            warn(Problem.NODE, f"{who} is nearly full: {size(found.free_bytes)} of {size(total_bytes)} left", remedy)
+            warn(
+                Problem.NODE,
+                f"{who} is nearly full: {size_text(found.free_bytes)} of {size_text(total_bytes)} left",
+                remedy,
+            )
         ]
     return []
 

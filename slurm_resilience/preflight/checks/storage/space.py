@@ -9,11 +9,13 @@ from pathlib import Path
 from slurm_resilience.checkpoint.space.outlook import Fine, Tight, TooSmall, outlook, saves_ahead
 from slurm_resilience.checkpoint.space.room import Room, room
 from slurm_resilience.checkpoint.space.survey import folders_of
+from slurm_resilience.environment_variable import first_number
 from slurm_resilience.preflight.check import Context, Tell
 from slurm_resilience.preflight.checks.storage.complaint import complaint
 from slurm_resilience.preflight.checks.storage.place import nearest
-from slurm_resilience.preflight.checks.summary import counted, size, summed_up, whole_number
+from slurm_resilience.preflight.checks.summary import counted, summed_up
 from slurm_resilience.preflight.result import Finding, Problem, fail, skipped, warn
+from slurm_resilience.size import size_text
 
 _LEAST_BYTES = 1 << 30  # ours, where nobody says how large a checkpoint is
 _LEAST_INODES = 1000  # ours
@@ -34,11 +36,11 @@ def storage_space(context: Context, tell: Tell, ask: Callable[[Path], Room] = ro
     except OSError as error:
         return [complaint(error, f"{context.run_dir} can't be asked for its space")]
     # A save of the run as a whole makes one file for each rank, and a few beside.
-    files = (context.ranks_per_node or 1) * (whole_number(context.environment.get("SLURM_NNODES")) or 1) + 4
+    files = (context.ranks_per_node or 1) * (first_number(context.environment, "SLURM_NNODES") or 1) + 4
     problems = judge(
         found, place, live, checkpoint_bytes=context.checkpoint_bytes, checkpoints=context.checkpoints, files=files
     )
-    quota = f", {size(found.quota_left_bytes)} left of the quota" if found.quota_left_bytes is not None else ""
+    quota = f", {size_text(found.quota_left_bytes)} left of the quota" if found.quota_left_bytes is not None else ""
     fit = "" if context.checkpoint_bytes is None else f": enough for {counted(context.checkpoints, 'checkpoint')}"
     facts = {
         "free_bytes": found.free_bytes,
@@ -47,7 +49,7 @@ def storage_space(context: Context, tell: Tell, ask: Callable[[Path], Room] = ro
         "free_inodes": found.free_inodes,
         "checkpoint_bytes": context.checkpoint_bytes,
     }
-    return summed_up(problems, f"{size(found.free_bytes)} free at {place}{quota}{fit}", facts)
+    return summed_up(problems, f"{size_text(found.free_bytes)} free at {place}{quota}{fit}", facts)
 
 
 def judge(
@@ -59,7 +61,7 @@ def judge(
         return [fail(Problem.USER, text, _REMEDY)]
     if checkpoint_bytes is None:
         if found.bytes < _LEAST_BYTES:
-            text = f"only {size(found.bytes)} are left at {place}, and nobody says how large a checkpoint is"
+            text = f"only {size_text(found.bytes)} are left at {place}, and nobody says how large a checkpoint is"
             return [warn(Problem.USER, text, f"{_REMEDY}; --checkpoint-size tells this check what to look for")]
         if found.free_inodes is not None and found.free_inodes < _LEAST_INODES:
             return [warn(Problem.USER, f"{place} can take only {found.free_inodes} more files", _REMEDY)]

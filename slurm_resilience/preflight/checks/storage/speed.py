@@ -17,8 +17,9 @@ from typing import Any
 from slurm_resilience.preflight.check import Context, Tell
 from slurm_resilience.preflight.checks.storage.complaint import complaint
 from slurm_resilience.preflight.checks.storage.place import nearest, own_folder
-from slurm_resilience.preflight.checks.summary import earlier, size, summed_up
+from slurm_resilience.preflight.checks.summary import earlier, summed_up
 from slurm_resilience.preflight.result import Finding, Problem, skipped, warn
+from slurm_resilience.size import size_text
 
 _FILE_BYTES = 64 << 20
 _PIECE_BYTES = 4 << 20
@@ -38,9 +39,9 @@ def storage_speed(context: Context, tell: Tell) -> Iterable[Finding]:
             measured = _measure(folder, tell)
     except OSError as error:
         return [complaint(error, f"{context.run_dir} can't be measured")]
-    text = f"{place}: writes {size(measured['write_bytes_per_s'])}/s"
+    text = f"{place}: writes {size_text(measured['write_bytes_per_s'])}/s"
     if "read_bytes_per_s" in measured:
-        text += f", reads {size(measured['read_bytes_per_s'])}/s"
+        text += f", reads {size_text(measured['read_bytes_per_s'])}/s"
     before = earlier(context, "storage-speed", "write_bytes_per_s")
     return summed_up(
         judge(measured, before, place), f"{text}, a small sync takes {measured['fsync_s'] * 1e3:.3g} ms", measured
@@ -54,9 +55,8 @@ def judge(measured: Mapping[str, Any], before: list[Any], place: Path) -> list[F
     usual, now = statistics.median(speeds), measured["write_bytes_per_s"]
     if now * _TIMES_SLOWER >= usual:
         return []
-    text = (
-        f"{place} takes {size(now)}/s from this node; the median of {len(speeds)} earlier measures is {size(usual)}/s"
-    )
+    takes = f"{place} takes {size_text(now)}/s from this node"
+    text = f"{takes}; the median of {len(speeds)} earlier measures is {size_text(usual)}/s"
     return [
         warn(Problem.NODE, text, "saves will take longer: if only this node is slow, tell the admins; if all are, wait")
     ]
@@ -74,7 +74,7 @@ def _measure(folder: Path, tell: Tell) -> dict[str, Any]:
     # Random bytes: some file systems store zeros as nothing. On a page boundary, as O_DIRECT wants it.
     with mmap.mmap(-1, _PIECE_BYTES) as piece:
         piece.write(os.urandom(_PIECE_BYTES))
-        tell(f"writing {size(_FILE_BYTES)} to {large}")
+        tell(f"writing {size_text(_FILE_BYTES)} to {large}")
         written, took_s = _write(large, piece)
         result: dict[str, Any] = {"write_bytes_per_s": written / took_s, "written_bytes": written, "fsync_s": sync_s}
         tell(f"reading {large}")

@@ -198,7 +198,7 @@ def test_pieces_may_come_in_another_order_than_they_are_hashed(
     def late(descriptor: int, pieces: list[memoryview], offset: int) -> int:
         asked[0] += len(pieces[0])
         if offset == wanted[0].offset:
-            assert others_are_done.wait(10)
+            assert others_are_done.wait(100)
         elif asked[0] >= wanted[0].bytes:
             others_are_done.set()
         return preadv(descriptor, pieces, offset)

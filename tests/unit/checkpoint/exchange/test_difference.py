@@ -70,6 +70,12 @@ def test_where_there_is_no_distance_the_difference_is_told_all_the_same(a: Any, 
     assert found.why
 
 
+def test_arrays_of_the_other_byte_order_have_a_distance() -> None:
+    (found,) = state_differences({"x": np.array([1, 2], dtype=">f8")}, {"x": np.array([1, 4], dtype=">f8")})
+    assert found.distance is not None
+    assert found.distance.most == 2.0
+
+
 def test_other_dtypes_of_one_shape_have_a_distance_too() -> None:
     assert distance(torch.tensor([1.0]), torch.tensor([1.5], dtype=torch.float64)) == Distance(1, 1.5, 0.5, 0.5, 1, 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from slurm_resilience.checkpoint.exchange.export import ExportFormat, export_obj
 from slurm_resilience.checkpoint.exchange.plain_torch import load_plain
 from slurm_resilience.checkpoint.exchange.reading import read_foreign
 from slurm_resilience.checkpoint.exchange.safetensors_file import read_safetensors
+from slurm_resilience.durable_file import sync_directory
 from slurm_resilience.errors import CheckpointUnavailable, CheckpointUnsupported, ConfigurationError
 
 ABOUT = {"checkpoint": "step-0000000010.a1", "step": 10}
@@ -89,6 +91,18 @@ def test_arrays_sets_and_numpy_numbers_become_what_everybody_can_read(tmp_path: 
     assert back == {"b": [3], "c": 0.5, "d": (1, None), "e": b"x"}
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_arrays_of_the_other_byte_order_hold_the_same_numbers(tmp_path: Path, form: ExportFormat) -> None:
+    export({"o": {"a": np.arange(3, dtype=">i4")}}, tmp_path / "x", form, "o")
+    assert read_foreign(tmp_path / "x", form).tree["a"].tolist() == [0, 1, 2]
+
+
+def test_a_dtype_that_torch_save_lacks_is_a_sentence(tmp_path: Path) -> None:
+    nibbles = torch.zeros(2, dtype=torch.uint8).view(getattr(torch, "uint4"))  # noqa: B009 mypy doesn't know it
+    with pytest.raises(CheckpointUnsupported, match=r"torch\.save can't hold all of it.*uint4"):
+        export({"o": {"a": nibbles}}, tmp_path / "x", "torch")
+
+
 def test_names_that_would_become_one_are_refused(tmp_path: Path) -> None:
     twice = {"m": {"a.b": torch.zeros(1), "a": {"b": torch.ones(1)}}}
     with pytest.raises(CheckpointUnsupported, match=r"both be called m\.a\.b"):
@@ -148,6 +162,34 @@ def test_a_refusal_leaves_the_old_one_and_nothing_else(tmp_path: Path, form: Exp
             export({"m": {"w": torch.ones(2)}}, to, form, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert to.read_text() == "old"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_that_may_not_become_so_large_is_a_refusal_and_nothing_is_left_of_it(
+    tmp_path: Path, form: ExportFormat
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        with pytest.raises(CheckpointUnavailable):
+            export({"m": {"w": torch.ones(1 << 19)}}, tmp_path / "x", form)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_folder_is_durably_replaced_before_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x" / "old").mkdir(parents=True)
+    gone: list[bool] = []
+
+    def look(directory: Path) -> None:
+        gone.append(not any((path / "old").exists() for path in tmp_path.iterdir()))
+        sync_directory(directory)
+
+    monkeypatch.setattr(f"{destination.__name__}.sync_directory", look)
+    with destination.whole_or_nothing(tmp_path / "x", folder=True, force=True):
+        pass
+    assert gone[0] is False
 
 
 def test_an_old_folder_is_put_back_where_the_new_one_cannot_take_its_place(

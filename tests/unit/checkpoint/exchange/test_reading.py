@@ -137,6 +137,7 @@ def test_an_index_that_points_elsewhere_or_nowhere_is_refused(tmp_path: Path, we
         ),
         ({"generator": WEIGHTS, "epoch": 3}, None, {}),
         ({"model": WEIGHTS, "step": -1}, None, {"model": "model"}),
+        ({"model": WEIGHTS, "step": float("inf"), "iteration": float("nan")}, None, {"model": "model"}),
     ],
 )
 def test_a_file_of_torch_save_is_read_by_what_its_keys_are_usually_called(
@@ -155,6 +156,21 @@ def test_a_folder_of_dcp_is_read_without_its_pickle(tmp_path: Path) -> None:
     # DCP has made words of all keys, and an optimizer looks for numbers.
     assert torch.equal(app["optim"]["state"][0]["exp_avg"], torch.ones(2, 3))
     assert (app["lrs"], app["name"]) == ([0.1, 0.2], "x")
+
+
+def test_optimizers_that_keep_nothing_and_schedulers_with_milestones_come_back_from_dcp(tmp_path: Path) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 3])
+    dcp_save({"optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}, tmp_path / "x")
+    tree = read_foreign(tmp_path / "x", "auto").tree
+    optimizer.load_state_dict(tree["optimizer"])
+    scheduler.load_state_dict(tree["scheduler"])
+    rates = []
+    for _ in range(4):
+        rates.append(round(optimizer.param_groups[0]["lr"], 6))
+        optimizer.step()
+        scheduler.step()
+    assert rates == [1.0, 1.0, 0.1, 0.01]
 
 
 @pytest.mark.parametrize("form", ["auto", "torch", "lightning"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable
@@ -28,6 +29,7 @@ def _there_and_back(state: dict[str, Any]) -> dict[str, Any]:
     return rebuild(flat.document, fresh)
 
 
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 KEYS = st.one_of(st.text(max_size=5), st.integers(), st.booleans(), st.none(), st.tuples(st.text(max_size=2)))
 LEAVES = st.one_of(
     st.none(),
@@ -36,7 +38,7 @@ LEAVES = st.one_of(
     st.floats(),
     st.complex_numbers(),
     st.binary(max_size=20),
-    st.text(st.characters(exclude_categories=()), max_size=10),
+    st.text(st.characters(exclude_categories=()), max_size=10).filter(lambda text: _PAIR.search(text) is None),
 )
 STATES = st.dictionaries(
     st.text(max_size=5),
@@ -159,6 +161,8 @@ Point = namedtuple("Point", "x y")  # noqa: PYI024 the plain kind is what users 
         (lambda: torch.__version__, "TorchVersion"),
         (torch.Generator, "Generator"),
         (lambda: {b"bytes as key": 1}, "builtins.bytes as key"),
+        (lambda: "\ud83d\ude00", "pair of surrogates"),
+        (lambda: {"\ud83d\ude00": 1}, "pair of surrogates"),
         (_itself, "nested more than"),
     ],
     ids=lambda made: made if isinstance(made, str) else "",

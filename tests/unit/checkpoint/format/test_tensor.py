@@ -30,7 +30,9 @@ def _filled(name: str, shape: tuple[int, ...]) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", OF_THIS_TORCH)
 def test_a_tensor_of_any_dtype_and_shape_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
+    whole = _filled(name, (4, 6))
     state = {str(shape): _filled(name, shape) for shape in SHAPES}
+    state |= {"turned": whole.t(), "one of many": whole[1:2, 3], "every third": whole[::3, 1]}
     store = Hdf5Store(tmp_path)
     receipt = store.write_part("step-1.a1", rank=0, state=state, attributes={})
     loaded = store.read_part(receipt)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from slurm_resilience.checkpoint.snapshot import device_copying
 from slurm_resilience.checkpoint.snapshot.batches import ChangedMeanwhile, Copy, batches_of
 from slurm_resilience.checkpoint.snapshot.copying import Rising
-from slurm_resilience.checkpoint.snapshot.device_copying import DeviceCopying
+from slurm_resilience.checkpoint.snapshot.device_copying import DeviceCopying, runtimes_in
 from slurm_resilience.checkpoint.snapshot.front import Front
 from slurm_resilience.checkpoint.snapshot.watermark import SnapshotSpoilt, Watermark
 
@@ -32,7 +33,7 @@ class Event:
         stream.did.append("record")
 
     def synchronize(self) -> None:
-        assert self.came.wait(30)
+        assert self.came.wait(100)
 
 
 class Stream:
@@ -138,3 +139,39 @@ def test_a_tensor_may_change_once_its_copy_has_come(scene):
         event.came.set()
     finishing.join()
     assert scene.mark.reached() == 3 * BYTES
+
+
+MAPS = """\
+7f1c00000000-7f1c00021000 rw-p 00000000 00:00 0
+7f1c10000000-7f1c10080000 r-xp 00000000 fe:00 42                         /site packages/nvidia/lib/libcudart.so.12
+7f1c10080000-7f1c10090000 r--p 00080000 fe:00 42                         /site packages/nvidia/lib/libcudart.so.12
+7f1c20000000-7f1c20080000 r-xp 00000000 fe:00 43                         /usr/lib/libcudart-9335f6a2.so.12
+7f1c30000000-7f1c30080000 r-xp 00000000 fe:00 44                         /usr/lib/libcuda.so.1
+7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0                          [stack]
+"""
+
+
+def test_every_loaded_runtime_of_cuda_is_found():
+    assert runtimes_in(MAPS) == ["/site packages/nvidia/lib/libcudart.so.12", "/usr/lib/libcudart-9335f6a2.so.12"]
+
+
+@pytest.mark.parametrize(("answer", "forgotten"), [(0, 0), (2, 1)])
+def test_a_refusal_to_pin_is_not_left_for_the_trainings_next_kernel(monkeypatch, answer, forgotten):
+    class Runtime:
+        def cudaHostRegister(self, address, size_bytes, flags):  # noqa: N802 as CUDA calls it
+            return answer
+
+        def cudaHostUnregister(self, address):  # noqa: N802 as CUDA calls it
+            return answer
+
+    done = []
+    monkeypatch.setattr(device_copying, "_runtime", Runtime)
+    monkeypatch.setattr(device_copying, "_forget_refusal", lambda: done.append(1))
+    assert device_copying.pin(4096, 4096) is (answer == 0)
+    assert len(done) == forgotten
+    device_copying.unpin(4096)
+    assert len(done) == 2 * forgotten
+
+
+def test_where_no_runtime_is_loaded_there_is_nothing_to_forget():
+    device_copying._forget_refusal()

@@ -27,8 +27,8 @@ def test_what_fits_leaves_the_margin(budget, left_gib):
 
 def test_what_does_not_fit_is_told_with_all_its_numbers():
     assert plan_memory(Budget(3 * GIB, 2, 100 * GIB, 6 * GIB)) == DoesNotFit(
-        "a snapshot takes 3.00 GiB for each of 2 ranks, 6.00 GiB in all; the job's memory limit leaves 6.00 GiB, "
-        "of which 1.00 GiB stay free"
+        "a snapshot takes 3 GiB for each of 2 ranks, 6 GiB in all; the job's memory limit leaves 6 GiB, "
+        "of which 1 GiB stay free"
     )
 
 

@@ -28,7 +28,7 @@ def test_a_run_that_has_fewer_than_it_keeps_frees_nothing_yet() -> None:
         pytest.param(
             Room(5 * GIB, None),
             0,
-            Tight(2, "the next 2 checkpoints fit, not 3: it takes 2.00 GiB and finds 1.00 GiB (5.00 GiB free)"),
+            Tight(2, "the next 2 checkpoints fit, not 3: it takes 2 GiB and finds 1 GiB (5 GiB free)"),
             id="two of three",
         ),
         pytest.param(
@@ -36,17 +36,15 @@ def test_a_run_that_has_fewer_than_it_keeps_frees_nothing_yet() -> None:
             2 * GIB,
             Tight(
                 1,
-                "the next checkpoint fits, not 2: it takes 2.00 GiB and finds 1.00 GiB "
-                "(5.00 GiB free, 2.00 GiB of them kept in reserve)",
+                "the next checkpoint fits, not 2: it takes 2 GiB and finds 1 GiB "
+                "(5 GiB free, 2 GiB of them kept in reserve)",
             ),
             id="one, with a reserve",
         ),
         pytest.param(
             Room(9 * GIB, None, GIB),
             0,
-            TooSmall(
-                "the next checkpoint doesn't fit: it takes 2.00 GiB and finds 1.00 GiB (1.00 GiB left of the quota)"
-            ),
+            TooSmall("the next checkpoint doesn't fit: it takes 2 GiB and finds 1 GiB (1 GiB left of the quota)"),
             id="the quota is narrower",
         ),
         pytest.param(
@@ -54,7 +52,7 @@ def test_a_run_that_has_fewer_than_it_keeps_frees_nothing_yet() -> None:
             0,
             Tight(
                 1,
-                "the next checkpoint fits, not 2: it takes 4 files, and the file system has 2 left (9.00 GiB free)",
+                "the next checkpoint fits, not 2: it takes 4 files, and the file system has 2 left (9 GiB free)",
             ),
             id="too few files",
         ),
@@ -62,8 +60,8 @@ def test_a_run_that_has_fewer_than_it_keeps_frees_nothing_yet() -> None:
             Room(0, None),
             GIB,
             TooSmall(
-                "the next checkpoint doesn't fit: it takes 2.00 GiB and finds 0.00 MiB "
-                "(0.00 MiB free, 1.00 GiB of them kept in reserve)"
+                "the next checkpoint doesn't fit: it takes 2 GiB and finds 0 bytes "
+                "(0 bytes free, 1 GiB of them kept in reserve)"
             ),
             id="nothing at all",
         ),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_resilience.checkpoint.tiers.places import Folder, ObjectUrl, Tiers, parse_place, parse_tier, tiers_of
+from slurm_resilience.checkpoint.tiers.places import Folder, ObjectUrl, parse_place, place_to_publish
 from slurm_resilience.errors import ConfigurationError
 
 VARIABLES = {"USER": "ada", "EMPTY": ""}
@@ -46,19 +46,12 @@ def test_what_is_no_place_is_refused_with_what_to_write(text: str, why: str) -> 
     assert "secret" not in str(caught.value)
 
 
-def test_a_tier_is_a_name_and_a_folder() -> None:
-    assert parse_tier("local=/scratch/$USER", VARIABLES) == ("local", Path("/scratch/ada"))
-    for text in ("/scratch", "remote=/scratch", "local=s3://bucket"):
-        with pytest.raises(ConfigurationError, match="tier"):
-            parse_tier(text, VARIABLES)
-
-
 def test_an_option_comes_before_the_environment_and_the_error_names_which() -> None:
-    variables = {"SLURM_RESILIENCE_LOCAL_TIER": "/nvme", "SLURM_RESILIENCE_PUBLISH": "s3://b/p"}
-    assert tiers_of({}) == Tiers()
-    assert tiers_of(variables) == Tiers(Path("/nvme"), ObjectUrl("s3://b/p"))
-    assert tiers_of(variables, tier="local=/ssd", publish="/archive") == Tiers(Path("/ssd"), Folder(Path("/archive")))
-    with pytest.raises(ConfigurationError, match=r"^SLURM_RESILIENCE_LOCAL_TIER: "):
-        tiers_of({"SLURM_RESILIENCE_LOCAL_TIER": "nvme"})
-    with pytest.raises(ConfigurationError, match=r"^--publish: "):
-        tiers_of({}, publish="bucket")
+    variables = {"SLURM_RESILIENCE_PUBLISH": "s3://b/p"}
+    assert place_to_publish({}, option="--to") is None
+    assert place_to_publish(variables, option="--to") == ObjectUrl("s3://b/p")
+    assert place_to_publish(variables, option="--to", said="/archive") == Folder(Path("/archive"))
+    with pytest.raises(ConfigurationError, match=r"^SLURM_RESILIENCE_PUBLISH: "):
+        place_to_publish({"SLURM_RESILIENCE_PUBLISH": "bucket"}, option="--to")
+    with pytest.raises(ConfigurationError, match=r"^--to: "):
+        place_to_publish({}, option="--to", said="bucket")

@@ -75,6 +75,13 @@ def test_a_checkpoint_counts_only_with_its_last_word(depot: Depot, tmp_path: Pat
         read_published(depot, STEP)
 
 
+def test_the_last_that_is_published_is_the_one_that_a_resume_would_prefer(depot: Depot, tmp_path: Path) -> None:
+    names = ["step-0000000120.a9", "step-0000000120.a10", "step-0000000120.a10.final", "step-10000000000.a2"]
+    for name in reversed(names):
+        send(depot, parcel(tmp_path / "from", name))
+    assert published_in(depot) == names
+
+
 def test_what_is_there_is_not_sent_again(depot: Depot, tmp_path: Path) -> None:
     what = parcel(tmp_path / "run")
     (tmp_path / "run" / "rank-00002.h5").unlink()

@@ -167,7 +167,7 @@ def test_ten_settings_that_differ_are_told_shortly():
     [
         ("gpu", {"gpus": 8, "models": ["H100"]}, {"gpus": 7}, "GPUs: 7 (the others: 8)"),
         ("gpu", {"gpus": 8, "models": ["H100"]}, {"models": ["A100"]}, "GPU model: A100 (the others: H100)"),
-        ("memory", {"total_bytes": 1 << 40}, {"total_bytes": 900 << 30}, "memory: 900 GiB (the others: 1024 GiB)"),
+        ("memory", {"total_bytes": 1 << 40}, {"total_bytes": 900 << 30}, "memory: 900 GiB (the others: 1 TiB)"),
         ("cpus", {"cpus": 64}, {"cpus": 32}, "CPUs: 32 (the others: 64)"),
     ],
 )

@@ -25,7 +25,7 @@ from tests.unit.preflight.checks.scene import context, only
 __all__ = ["disk", "faulty_disk"]
 ROOT = Path("/")
 REPOSITORY = Path(__file__).parents[4]
-PATIENCE_S = 60
+PATIENCE_S = 100
 Mount = Callable[[str], Path]
 
 

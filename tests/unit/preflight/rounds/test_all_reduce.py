@@ -65,7 +65,7 @@ def run(
         return {"rank": task, "stage": "done", "backend": "gloo", "arrived": arrived, "groups": groups}
 
     cards = cards_of(count) if boot is None else cards_of(count, boot_id=boot)
-    return play(Ready(baselines or {}), cards, instead=instead)
+    return play(Ready(baselines or {}, 24.0), cards, instead=instead)
 
 
 def test_healthy_nodes_are_fine_and_tell_their_speed():

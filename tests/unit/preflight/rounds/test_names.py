@@ -1,6 +1,6 @@
 """Names: whose trouble it is when one doesn't lead where it should."""
 
-import time
+import threading
 
 import pytest
 
@@ -144,31 +144,35 @@ def test_a_node_that_hangs_is_broken_and_says_how_far_it_came():
     assert "while resolving n1" in played.bad["n2"]
 
 
-def test_looking_up_ends_in_time_though_getaddrinfo_doesnt(monkeypatch):
+@pytest.fixture
+def never():
+    """What a thread may wait for that nobody waits for, to the end of the test."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_looking_up_ends_in_time_though_getaddrinfo_doesnt(monkeypatch, never):
     def slow(name, *_, **__):
         if name == "slow":
-            time.sleep(30)
+            never.wait()
         return [(2, 1, 6, "", ("10.0.0.1", 0))]
 
     monkeypatch.setattr(resolving.socket, "getaddrinfo", slow)
-    begun = time.monotonic()
-    found = resolving.look_up([["slow"], ["quick"]], timeout_s=0.3)
-    assert time.monotonic() - begun < 20
+    found = resolving.look_up([["slow"], ["quick"]], timeout_s=2)
     assert found["quick"]["addresses"] == ["10.0.0.1"]
     assert "no answer within" in found["slow"]["error"]
     assert not found["slow"]["pending"]
 
 
-def test_nobody_waits_long_for_a_second_name(monkeypatch):
+def test_nobody_waits_long_for_a_second_name(monkeypatch, never):
     monkeypatch.setattr(resolving, "PATIENCE_S", 0.2)
 
     def slow(name, *_, **__):
         if name == "n2":
-            time.sleep(30)
+            never.wait()
         return [(2, 1, 6, "", ("10.0.0.2", 0))]
 
     monkeypatch.setattr(resolving.socket, "getaddrinfo", slow)
-    begun = time.monotonic()
-    found = resolving.look_up([["n2", "host2"]], timeout_s=25)
-    assert time.monotonic() - begun < 20
+    found = resolving.look_up([["n2", "host2"]], timeout_s=3600)
     assert found["n2"]["pending"]

@@ -1,12 +1,13 @@
 """Whether the run directory is the same for all: nodes that are threads, one of which sees something else."""
 
 import fcntl
+import threading
 from pathlib import Path
 
 import pytest
 
 from slurm_resilience.preflight.result import Outcome, Problem
-from slurm_resilience.preflight.rounds import sharing
+from slurm_resilience.preflight.rounds import shared_storage, sharing
 from slurm_resilience.preflight.rounds.shared_storage import LookBefore
 from tests.unit.preflight.rounds.playing import cards_of, play
 
@@ -14,7 +15,8 @@ from tests.unit.preflight.rounds.playing import cards_of, play
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     monkeypatch.setattr(sharing, "SEEN_S", 0.3)
-    monkeypatch.setattr(sharing, "LOCK_S", 20.0)
+    monkeypatch.setattr(sharing, "LOCK_S", 100.0)
+    monkeypatch.setattr(shared_storage, "LATE_S", 2.0)  # a busy machine may take a second for anything
 
 
 def elsewhere(tmp_path, *tasks):
@@ -107,6 +109,13 @@ def test_a_first_node_that_doesnt_see_the_others_files_names_whose(run):
 def test_locks_that_dont_exclude_are_a_failure(run, monkeypatch):
     monkeypatch.setattr(sharing, "HOLD_S", 2.0)
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    met, contend = threading.Barrier(3), sharing._flock
+
+    def contend_at_once(folder):
+        met.wait(60)
+        return contend(folder)
+
+    monkeypatch.setattr(sharing, "_flock", contend_at_once)
     played = play(LookBefore(run), cards_of(4))
     assert list(played.bad) == [None]
     assert "don't exclude each other" in played.bad[None]

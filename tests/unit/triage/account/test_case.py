@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from slurm_resilience.manifest.records import Cause
+from slurm_resilience.preflight.report import Report, as_value
 from slurm_resilience.triage.account.as_json import as_json
-from slurm_resilience.triage.account.case import account_of_files, read_reports, sort_out
+from slurm_resilience.triage.account.case import Reports, account_of_files, read_reports, sort_out
 from slurm_resilience.triage.account.facts import Facts
 
 DUMPS = Path(__file__).parent / "dumps"
@@ -16,8 +19,8 @@ ERROR = "OSError: [Errno 28] No space left on device: '/scratch/x'\n"
 
 def report(folder: Path, **more: object) -> Path:
     path = folder / "preflight.json"
-    value = {"format": 1, "outcome": "fail", "nodes": ["n1", "n2"], "results": [], "clock_offsets_s": {"n2": 100.0}}
-    path.write_text(json.dumps({**value, **more}))
+    written = Report("fail", 2, "n2 is not fit", "7", 0, ("n1", "n2"), 5.0, 1.0, (), {"n2": 100.0})
+    path.write_text(json.dumps({**as_value(written), **more}))
     return path
 
 
@@ -53,10 +56,17 @@ def test_nothing_is_read_of_a_runs_checkpoints(tmp_path: Path) -> None:
 
 def test_a_report_of_preflight_gives_the_clocks_and_what_it_had_found(tmp_path: Path) -> None:
     bad = {"check": "disk", "node": "n2", "outcome": "fail", "sentence": "the disk is full"}
-    said = read_reports([report(tmp_path, results=[bad, {"outcome": "ok"}]), tmp_path / "none"])
+    good = {"check": "gpu", "node": "n1", "outcome": "ok", "sentence": "8 GPUs"}
+    said = read_reports([report(tmp_path, results=[bad, good]), tmp_path / "none"])
     assert said.offsets_s == {"n2": 100.0}
     assert said.notes == ("preflight had failed on n2: the disk is full",)
-    assert read_reports([report(tmp_path, format=99)]).offsets_s == {}
+
+
+@pytest.mark.parametrize(
+    "more", [{"format": 99}, {"results": [{}]}, {"clock_offsets_s": {"n2": "fast"}}, {"took_s": 10**400}]
+)
+def test_a_report_that_is_not_whole_or_of_another_format_says_nothing(tmp_path: Path, more: dict[str, object]) -> None:
+    assert read_reports([report(tmp_path, **more)]) == Reports()
 
 
 def test_dumps_name_the_rank_that_the_logs_only_miss(tmp_path: Path) -> None:

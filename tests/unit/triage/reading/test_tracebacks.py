@@ -28,7 +28,7 @@ def told(tmp_path: Path) -> Callable[[str], list[Told]]:
 
 def raised_by(program: str) -> str:
     """What this Python writes when it ends by an exception."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 1
     return done.stderr
 
