@@ -36,10 +36,10 @@ def resume(ctx: click.Context, run: Path, anyway: bool, take_over: bool, requeue
         79  somebody else owns the run, or nothing proves that its owner is gone
         1   asked for, and not done: Slurm did not answer; the same command may be given again
     """
-    import getpass
     import os
     import socket
 
+    from slurm_resilience.cli.person import this_person
     from slurm_resilience.clock import SystemClock
     from slurm_resilience.manifest.run_directory import RunDirectory
     from slurm_resilience.slurm.choice import choose_client
@@ -55,6 +55,6 @@ def resume(ctx: click.Context, run: Path, anyway: bool, take_over: bool, requeue
         take_over,
         requeue_now,
         os.environ,
-        f"{getpass.getuser()} on {socket.gethostname()}",
+        f"{this_person()} on {socket.gethostname()}",
     )
     ctx.exit(afterwards.resume())

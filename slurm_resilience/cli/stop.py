@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slurm_resilience.cli.exits import SentenceCommand
+from slurm_resilience.cli.person import this_person
 
 if TYPE_CHECKING:
     from slurm_resilience.manifest.run_directory import RunDirectory
@@ -62,6 +62,6 @@ def _ask(directory: RunDirectory) -> None:
     from slurm_resilience.errors import ManifestUnavailable
 
     try:
-        replace_durably(directory.stop_file, f"{getpass.getuser()} on {socket.gethostname()}\n".encode())
+        replace_durably(directory.stop_file, f"{this_person()} on {socket.gethostname()}\n".encode())
     except OSError as error:
         raise ManifestUnavailable(f"{directory.stop_file} can't be written: {error.strerror or error}") from error

@@ -26,17 +26,26 @@ class Past:
     job_ends_s: float | None = None
     """When the job's time is over, since the epoch; None: no limit known."""
 
-    @property
-    def exit_code_of_a_stop(self) -> int:
+    def exit_code_of_a_stop(self, requeue_exit: Sequence[int]) -> int:
         """The command's own code where it failed and nobody could have started it again; ours where we decided."""
         if self.conclusion.cause is Cause.FENCED:
-            return EXIT_OWNED
+            return kept_from_slurm(EXIT_OWNED, requeue_exit)
         if self.conclusion.cause is Cause.PREFLIGHT:
-            return EXIT_PREFLIGHT
+            return kept_from_slurm(EXIT_PREFLIGHT, requeue_exit)
         own = self.way is Way.NONE and self.conclusion.cause in CRASHES
         if self.code is None or not own or self.code in (EXIT_FINISHED, EXIT_WILL_GO_ON):
-            return EXIT_WILL_NOT_GO_ON
-        return self.code
+            return kept_from_slurm(EXIT_WILL_NOT_GO_ON, requeue_exit)
+        return self.code  # if the site has it queued again for that, it wants it so
+
+
+def kept_from_slurm(code: int, requeue_exit: Sequence[int]) -> int:
+    """`code`, by which a run leaves that is not to go on, or another where Slurm would start the job again for it.
+
+    A site's RequeueExit may name any code: the job would be started and leave again, every few minutes, for ever.
+    """
+    if code in (EXIT_FINISHED, EXIT_WILL_GO_ON) or code not in requeue_exit:
+        return code
+    return next((other for other in range(1, 126) if other not in requeue_exit), code)
 
 
 def leave(past: Past, requeue_exit: Sequence[int], say: Callable[[str], None]) -> int:
@@ -50,7 +59,7 @@ def leave(past: Past, requeue_exit: Sequence[int], say: Callable[[str], None]) -
         case Requeue() if isinstance(conclusion.outcome, NotDone):
             say(f"attempt {number} ended: {because}; it is not queued again: {conclusion.outcome.why}")
             if conclusion.outcome.final:
-                return EXIT_WILL_NOT_GO_ON
+                return kept_from_slurm(EXIT_WILL_NOT_GO_ON, requeue_exit)
             return requeue_exit[0] if requeue_exit else EXIT_WILL_GO_ON
         case Requeue():
             say(f"attempt {number} ended: {because}; the job is queued again")
@@ -64,10 +73,11 @@ def leave(past: Past, requeue_exit: Sequence[int], say: Callable[[str], None]) -
             return EXIT_WILL_GO_ON
         case Hold(reason):
             say(f"attempt {number} ended and the run will not go on by itself: {reason}; {conclusion.outcome}")
-            return EXIT_PREFLIGHT if conclusion.cause is Cause.PREFLIGHT else EXIT_WILL_NOT_GO_ON
+            ours = EXIT_PREFLIGHT if conclusion.cause is Cause.PREFLIGHT else EXIT_WILL_NOT_GO_ON
+            return kept_from_slurm(ours, requeue_exit)
         case Stop(reason):
             say(f"attempt {number} ended and the run will not go on by itself: {reason}")
-            return past.exit_code_of_a_stop
+            return past.exit_code_of_a_stop(requeue_exit)
 
 
 def _leave_to_a_successor(past: Past, requeue_exit: Sequence[int], say: Callable[[str], None]) -> int:
@@ -79,6 +89,6 @@ def _leave_to_a_successor(past: Past, requeue_exit: Sequence[int], say: Callable
         case NotDone(why, final):
             say(f"{ended}; nobody is known to go on: {why}")
             if final:
-                return EXIT_WILL_NOT_GO_ON
+                return kept_from_slurm(EXIT_WILL_NOT_GO_ON, requeue_exit)
             # A job that never had a successor may still be requeued: that is forbidden only once there is one.
             return requeue_exit[0] if requeue_exit else EXIT_WILL_GO_ON

@@ -29,7 +29,7 @@ from slurm_resilience.supervisor.inspection import Cleared, Inspection
 from slurm_resilience.supervisor.job_output import remember_output
 from slurm_resilience.supervisor.notices import Notices
 from slurm_resilience.supervisor.output import Output
-from slurm_resilience.supervisor.past import Past, leave
+from slurm_resilience.supervisor.past import Past, kept_from_slurm, leave
 from slurm_resilience.supervisor.preparation import (
     Granted,
     Prepared,
@@ -91,7 +91,7 @@ class Supervisor:
                 if heard is None:
                     code = self._patiently(partial(continuity.turned_away, granted))
                     if code is not None:
-                        return code
+                        return kept_from_slurm(code, granted.requeue_exit)
                 past = self._attempt(continuity, run_id, granted, notices, heard, publisher)
                 decision = past.conclusion.decision
                 if not isinstance(decision, Restart):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from slurm_resilience.cli.checkpoints.named import complete_checkpoint, find_checkpoint, run_argument
 from slurm_resilience.cli.exits import SentenceCommand
+from slurm_resilience.cli.person import this_person
 
 if TYPE_CHECKING:
     from slurm_resilience.manifest.chain import Checkpoint
@@ -30,7 +30,7 @@ def pin(run: Path, checkpoint: str, why: str | None, as_json: bool) -> None:
     """
     from slurm_resilience.manifest.records import CheckpointPinned
 
-    reason = why or f"by {getpass.getuser()}"
+    reason = why or f"by {this_person()}"
     found = _write(run, checkpoint, lambda name, _: CheckpointPinned(name, reason))
     _say(found, f"{found.committed.checkpoint} is pinned: {reason}", reason, as_json=as_json)
 

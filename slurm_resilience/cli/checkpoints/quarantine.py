@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from slurm_resilience.cli.checkpoints.named import complete_checkpoint, find_checkpoint, run_argument
 from slurm_resilience.cli.exits import SentenceCommand
+from slurm_resilience.cli.person import this_person
 from slurm_resilience.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def quarantine(run: Path, checkpoint: str, why: str | None, dry_run: bool, as_js
     from slurm_resilience.manifest.records import CheckpointQuarantined
     from slurm_resilience.manifest.run_directory import RunDirectory
 
-    reason = why or f"by {getpass.getuser()}"
+    reason = why or f"by {this_person()}"
     with Journal(RunDirectory(run)).writing() as writer:
         chain = Chain.of(writer.lines())
         found = find_checkpoint(chain, run, checkpoint)
