@@ -96,7 +96,7 @@ def climb(times: SlurmTimes, measured: Measured, asked: Asked) -> Ladder:
     wait_s = max(longest_stop_s, measured.stop_s, EXIT_BARRIER_S) + leave_s + LAST_WORDS_S
     signal = times.user_signal
     rungs = (
-        Rung("KillWait", times.kill_wait_s, "Slurm: from the last SIGTERM to SIGKILL, the only promise"),
+        Rung("KillWait", times.kill_wait_s, times.kill_wait_of),
         Rung("GraceTime", times.grace_time_s, _grace_source(times)),
         Rung("OverTimeLimit", times.over_time_limit_s, "Slurm: how much later than the end of time it ends the job"),
         *(() if signal is None else (Rung(f"--signal {signal.name}", signal.lead_s, _signal_source(signal)),)),

@@ -32,6 +32,8 @@ class SlurmTimes:
     start_s: float | None
     over_time_limit_s: float = 0.0
     """How much later than that Slurm ends the job."""
+    kill_wait_of: str = "Slurm: from the last SIGTERM to SIGKILL, the only promise"
+    """Who grants it, as people read it."""
     grace_of: str = "the partition"
     """Whose GraceTime it is."""
     preempt_mode: str = ""

@@ -68,7 +68,8 @@ def ask_what_is_granted(
     """
     inherited = dict(environment or {})
     if slurm is None:
-        return Granted(SlurmTimes(LOCAL_STOP_S, 0.0, None, None), None, None, (), inherited)
+        times = SlurmTimes(LOCAL_STOP_S, 0.0, None, None, kill_wait_of="ours: no Slurm ends anything here")
+        return Granted(times, None, None, (), inherited)
     record: JobRecord | None = None
     requeue_exit: tuple[int, ...] = ()
     times = SlurmTimes(UNKNOWN_KILL_WAIT_S, 0.0, None, None)
