@@ -152,7 +152,7 @@ def parse_options():
     parser.add_argument("--workers", type=int, default=2, help="DataLoader workers per rank")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--run-dir", help="outside of srun-resilient; default: runs/chargpt")
-    parser.add_argument("--save-every-steps", type=int, help="besides every 10 minutes")
+    parser.add_argument("--save-every-steps", type=int, help="besides the saves that come by time")
     parser.add_argument("--print-every", type=int, default=20, metavar="STEPS")
     parser.add_argument("--step-seconds", type=float, default=0.0, help="make every step last that much longer")
     parser.add_argument("--evaluate-at", type=int, metavar="STEP", help="one rank evaluates there, the others wait")

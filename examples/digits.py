@@ -1,5 +1,7 @@
 """Handwritten digits with DistributedDataParallel: scikit-learn's own data set, nothing to download.
 
+    pip install scikit-learn   # only its data is read
+
     python examples/digits.py
     torchrun --nproc-per-node=2 examples/digits.py
     srun-resilient torchrun --nproc-per-node=2 examples/digits.py
@@ -28,7 +30,10 @@ from slurm_resilience.training import open_run  # resilience
 
 def load_digits():
     """scikit-learn's file, read without importing scikit-learn: that would take longer than an epoch."""
-    (folder,) = importlib.util.find_spec("sklearn").submodule_search_locations
+    found = importlib.util.find_spec("sklearn")
+    if found is None:
+        raise SystemExit("the pictures come with scikit-learn, which isn't installed: pip install scikit-learn")
+    (folder,) = found.submodule_search_locations
     table = np.loadtxt(Path(folder, "datasets", "data", "digits.csv.gz"), delimiter=",", dtype=np.float32)
     return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
 
@@ -147,7 +152,7 @@ def parse_options():
     parser.add_argument("--workers", type=int, default=2, help="DataLoader workers per rank")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--run-dir", help="outside of srun-resilient; default: runs/digits")
-    parser.add_argument("--save-every-steps", type=int, help="besides every 10 minutes")
+    parser.add_argument("--save-every-steps", type=int, help="besides the saves that come by time")
     parser.add_argument("--print-every", type=int, default=20, metavar="STEPS")
     parser.add_argument("--step-seconds", type=float, default=0.0, help="make every step last that much longer")
     parser.add_argument("--evaluate-at", type=int, metavar="STEP", help="one rank evaluates there, the others wait")

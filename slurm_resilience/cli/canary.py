@@ -110,9 +110,11 @@ def canary(
     from slurm_resilience.rehearsal.canary_report import Verdict
     from slurm_resilience.slurm.choice import choose_client
     from slurm_resilience.slurm.facts import job_facts
+    from slurm_resilience.slurm.inherited import without_inherited
 
     line = split(words, also_with_value=WITH_VALUE)
-    facts = job_facts(os.environ)
+    client = choose_client(os.environ, say=_say)
+    facts = job_facts(without_inherited(os.environ, client.job))
     wanted, default = _wanted(line, facts)
     said = run_dir or os.environ.get("SLURM_RESILIENCE_RUN_DIR")
     folder = _own_folder((Path.cwd() / (said or default)).absolute(), facts)
@@ -139,7 +141,7 @@ def canary(
         ).sing()
     _print(report, as_json)
     if report.verdict is Verdict.COULD_NOT_RUN and facts is not None and facts.batch:
-        queue_again_if_preempted(choose_client(os.environ, say=_say), facts.job, _say)
+        queue_again_if_preempted(client, facts.job, _say)
     raise click.exceptions.Exit(int(report.verdict))
 
 

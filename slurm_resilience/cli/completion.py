@@ -11,12 +11,14 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the script that makes SHELL complete the commands and options of slurm-resilience.
+    """Print the script that makes a shell complete the commands and options of slurm-resilience.
+
+    In a shell's start file:
 
     \b
-    bash:  slurm-resilience completion bash > ~/.local/share/bash-completion/completions/slurm-resilience
-    zsh:   slurm-resilience completion zsh > "${fpath[1]}/_slurm-resilience"
-    fish:  slurm-resilience completion fish > ~/.config/fish/completions/slurm-resilience.fish
+        ~/.bashrc                   eval "$(slurm-resilience completion bash)"
+        ~/.zshrc, behind compinit   eval "$(slurm-resilience completion zsh)"
+        ~/.config/fish/config.fish  slurm-resilience completion fish | source
 
     The script asks the installed slurm-resilience, so it need not be printed again after an update.
     """

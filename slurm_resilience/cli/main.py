@@ -92,6 +92,7 @@ def cli() -> None:
         2   the command line is wrong
         78  the run or its configuration is not usable
         79  the run belongs to another live attempt
+    Commands that have others (preflight, canary, resume, ...) list them in their own --help.
     """
 
 

@@ -23,6 +23,8 @@ class Holder:
 class Outlook:
     sentence: str
     command: str | None = None
+    by_hand: bool = False
+    """It was started without srun-resilient: only who started it starts it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,10 @@ def outlook(run: Path, chain: Chain, holder: Holder | None) -> Outlook:
     newest = chain.newest_attempt
     resume = f"slurm-resilience resume {run}"
     if holder is not None and holder.liveness is Liveness.ALIVE:
+        if is_bare(chain):
+            owner = holder.owner
+            where = f"process {owner.pid} on {owner.host} is its first rank"
+            return Outlook(f"attempt {owner.attempt} is running, without srun-resilient; {where}", signal_for(owner))
         return Outlook(f"attempt {holder.owner.attempt} is running", f"slurm-resilience stop {run}")
     if holder is not None and holder.liveness is Liveness.UNKNOWN:
         owner = holder.owner
@@ -51,9 +57,27 @@ def outlook(run: Path, chain: Chain, holder: Holder | None) -> Outlook:
         return Outlook("the run is finished; it is never started again")
     if newest is None:
         return Outlook("no attempt has started yet")
+    if newest.ended is None and is_bare(chain):
+        how = "is over" if newest.stop_asked is None else f"has stopped ({newest.stop_asked.because})"
+        since = f"step {chain.next_step}" if chain.loadable() else "the beginning"
+        return Outlook(
+            f"attempt {newest.number} was started without srun-resilient and {how}: started again in the same way, it "
+            f"goes on from {since}",
+            by_hand=True,
+        )
     if newest.ended is None:
         return Outlook(f"attempt {newest.number} died without a word: nobody has told its end", resume)
     return _after(newest, resume, since=f"step {chain.next_step}" if chain.loadable() else "the beginning")
+
+
+def is_bare(chain: Chain) -> bool:
+    """Whether the newest attempt has no supervisor: plain python or torchrun."""
+    return chain.newest_attempt is not None and chain.newest_attempt.started.mode == "bare"
+
+
+def signal_for(owner: Owner) -> str:
+    """What makes all ranks of a bare attempt save and stop: one of them that hears it is enough."""
+    return f"kill -USR1 {owner.pid}"
 
 
 def waiting_job(chain: Chain, holder: Holder | None) -> str | None:
@@ -85,7 +109,7 @@ def considering(next_: Outlook, run: Path, queued: QueuedJob | None) -> Outlook:
         return Outlook(
             f"job {queued.job} is queued and never starts by itself: {queued.held.sentence}", queued.held.command
         )
-    if queued.state in _OVER:
+    if queued.state in _OVER and not next_.by_hand:
         over = f"job {queued.job} was to go on with the run and is over: {queued.state}"
         return Outlook(over, f"slurm-resilience resume {run}")
     return next_

@@ -39,14 +39,25 @@ def resume(ctx: click.Context, run: Path, anyway: bool, take_over: bool, requeue
     import os
     import socket
 
+    from slurm_resilience.cli.outlook import outlook
+    from slurm_resilience.cli.ownership import look_at_holder
     from slurm_resilience.cli.person import this_person
     from slurm_resilience.clock import SystemClock
+    from slurm_resilience.errors import EXIT_WILL_NOT_GO_ON
+    from slurm_resilience.manifest.chain import Chain
+    from slurm_resilience.manifest.journal import Journal
     from slurm_resilience.manifest.run_directory import RunDirectory
     from slurm_resilience.slurm.choice import choose_client
     from slurm_resilience.supervisor.afterwards import Afterwards
 
+    directory = RunDirectory(run.absolute())
+    chain = Chain.of(Journal(directory).read())
+    next_ = outlook(run, chain, look_at_holder(directory, chain))
+    if next_.by_hand:  # there was no supervisor that could have left something undone
+        click.echo(next_.sentence)
+        ctx.exit(EXIT_WILL_NOT_GO_ON)
     afterwards = Afterwards(
-        RunDirectory(run.absolute()),
+        directory,
         choose_client(os.environ, say=click.echo),
         SystemClock(),
         click.echo,

@@ -32,7 +32,7 @@ def _limit(name: str, default: int, of_what: str) -> Callable[[_Decorated], _Dec
     )
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", prog_name="srun-resilient", message="%(prog)s %(version)s")
 @click.option(
     "--run-dir",
@@ -40,7 +40,12 @@ def _limit(name: str, default: int, of_what: str) -> Callable[[_Decorated], _Dec
     help="The run's directory, seen by all nodes. [default: $SLURM_RESILIENCE_RUN_DIR, or runs/<job name> where sbatch "
     "was called]",
 )
-@click.option("--nproc-per-node", metavar="N", help="Ranks on each node; `gpu`: as many as it has GPUs.")
+@click.option(
+    "--nproc-per-node",
+    metavar="N",
+    help="Ranks on each node; `gpu`: as many as it has GPUs. [default: what torchrun was told, or the GPUs or tasks "
+    "that the job asked for on a node, or 1]",
+)
 @click.option("--plain", is_flag=True, help="Run the command as it stands, one process a task, without torchrun.")
 @click.option("--local-addr", metavar="ADDR", help="The first node's name or address as the other nodes reach it.")
 @click.option("--interface", metavar="NAME", help="The network interface for Gloo and NCCL.")
@@ -55,7 +60,12 @@ def _limit(name: str, default: int, of_what: str) -> Callable[[_Decorated], _Dec
     type=float,
     help="Stop this long before the job's end; 0: never. [default: $SLURM_RESILIENCE_STOP_BEFORE_END, or computed]",
 )
-@click.option("--stop-timeout", metavar="S", type=float, help="After a warning without deadline, kill after this long.")
+@click.option(
+    "--stop-timeout",
+    metavar="S",
+    type=float,
+    help="After a warning without deadline, kill after this long. [default: 600, or 3 times the longest stop so far]",
+)
 @click.option(
     "--continue",
     "continue_by",
@@ -80,7 +90,12 @@ def _limit(name: str, default: int, of_what: str) -> Callable[[_Decorated], _Dec
 @_limit("never-started", _LIMITS.never_started, "attempts that Slurm could not start")
 @_limit("quarantines", _LIMITS.quarantines, "checkpoints put aside because attempts die soon after loading them")
 @click.option("--no-requeue", is_flag=True, help="Never ask Slurm to queue the job again.")
-@click.option("--from-scratch", is_flag=True, help="Begin at step 0 although the run has checkpoints.")
+@click.option(
+    "--from-scratch",
+    is_flag=True,
+    help="Begin at step 0 if none of the run's checkpoints can be "
+    "loaded. One that can is loaded all the same: for a new start take another --run-dir.",
+)
 @click.option("--take-over", is_flag=True, help="My word that the run's former owner is gone, where nothing proves it.")
 @click.option(
     "--preflight",
@@ -116,7 +131,14 @@ def _limit(name: str, default: int, of_what: str) -> Callable[[_Decorated], _Dec
     metavar="RATE",
     help="No more than this on average: 200MB/s. [default: $SLURM_RESILIENCE_PUBLISH_LIMIT]",
 )
-@click.option("--mode", type=click.Choice(["auto", "slurm", "local"]), default="auto", show_default=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "slurm", "local"]),
+    default="auto",
+    show_default=True,
+    help="local: on this machine, started again in place; slurm: by srun; auto: by srun in a job, or where options of "
+    "srun are given, and else on this machine.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the exact srun line and the grace ladder; start nothing.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SRUN OPTIONS] [--] COMMAND...")
 def command(words: tuple[str, ...], **options: Any) -> None:
@@ -143,6 +165,7 @@ def command(words: tuple[str, ...], **options: Any) -> None:
         77  preflight refused: nothing was started, and nothing will be by itself
         78  the command line or the run's configuration is wrong
         79  the run belongs to another live attempt
+        other codes are the command's own; 128 + n: signal n ended it
     """
     sys.exit(_supervise(words, options))
 
@@ -161,17 +184,21 @@ def _supervise(words: tuple[str, ...], options: dict[str, Any]) -> int:
     from slurm_resilience.clock import SystemClock
     from slurm_resilience.slurm.choice import choose_client
     from slurm_resilience.slurm.facts import job_facts
+    from slurm_resilience.slurm.inherited import without_inherited
     from slurm_resilience.supervisor.choice import supervisor_for
     from slurm_resilience.supervisor.voice import say
 
     environment = dict(os.environ)
     if options["from_scratch"]:
         environment["SLURM_RESILIENCE_FROM_SCRATCH"] = "yes"
+    client = choose_client(environment, say=say)
+    if options["mode"] != "local":
+        environment = without_inherited(environment, client.job)
     supervisor = supervisor_for(
         request_of(words, options),
         # Whoever asks for local mode may stand in a step: an interactive `srun --pty bash`, say.
         job_facts(environment) if options["mode"] != "local" else None,
-        choose_client(environment, say=say),
+        client,
         clock=SystemClock(),
         environment=environment,
         working_directory=Path.cwd(),

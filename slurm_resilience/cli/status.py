@@ -29,6 +29,12 @@ def status(run: Path, number: int | None, as_json: bool) -> None:
 
     Where Slurm can be asked, and a job of the run is queued, it is said why that doesn't start yet and what helps. That
     takes 10 seconds at most.
+
+    \b
+    Exit codes:
+        0   it was shown, however the run stands: programs take `--json`, and there `next`
+        2   the command line is wrong
+        78  there is no run in RUN, or it cannot be read
     """
     from slurm_resilience.cli.budget import budgets_of
     from slurm_resilience.cli.outlook import considering, outlook, waiting_job
@@ -95,6 +101,7 @@ def _runs(chain: Chain, attempt: Attempt, holder: Holder | None) -> bool:
 def _print(told: Told) -> None:
     from slurm_resilience.cli.budget import print_budgets
     from slurm_resilience.cli.checkpoints import print_checkpoints
+    from slurm_resilience.cli.outlook import is_bare
     from slurm_resilience.cli.queued_job import print_job
     from slurm_resilience.cli.wording import time_text
 
@@ -122,7 +129,7 @@ def _print(told: Told) -> None:
     live, places = _published(chain)
     for where, count in places.items():
         click.echo(f"published: {count} of {live} live checkpoints at {where}")
-    if chain.attempts and not chain.finished:
+    if chain.attempts and not chain.finished and not is_bare(chain):  # nobody keeps one for a bare attempt
         print_budgets(told.budgets)
     if holder is not None:
         click.echo(f"owner: {holder.owner}: {holder.liveness.value}")

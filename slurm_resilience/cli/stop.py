@@ -22,9 +22,10 @@ def stop(run: Path, dry_run: bool) -> None:
     """Ask the running attempt of the run in RUN to save, to stop, and not to go on.
 
     Returns at once; `slurm-resilience status RUN` shows when it has happened. A run that no attempt is running is left
-    as it is: exit code 0 where it has stopped already, 78 where Slurm is about to start it again.
+    as it is: exit code 0 where it has stopped already, 78 where Slurm is about to start it again. A training that was
+    started without srun-resilient hears signals only: exit code 78, and it is said which helps.
     """
-    from slurm_resilience.cli.outlook import outlook, waiting_job
+    from slurm_resilience.cli.outlook import is_bare, outlook, signal_for, waiting_job
     from slurm_resilience.cli.ownership import look_at_holder
     from slurm_resilience.errors import ConfigurationError
     from slurm_resilience.manifest.chain import Chain
@@ -46,6 +47,11 @@ def stop(run: Path, dry_run: bool) -> None:
         click.echo(f"nothing to stop: {next_.sentence}" + (f" (`{next_.command}`)" if next_.command else ""))
         return
     attempt = holder.owner.attempt
+    if is_bare(chain):
+        raise ConfigurationError(
+            f"attempt {attempt} of run {run} was started without srun-resilient and looks for no request: on "
+            f"{holder.owner.host}, `{signal_for(holder.owner)}` makes all its ranks save and stop"
+        )
     doubt = "" if holder.liveness is Liveness.ALIVE else "; whether it is alive can't be told from here"
     if directory.stop_file.exists():
         click.echo(f"attempt {attempt} of run {run} has been asked to stop already{doubt}")

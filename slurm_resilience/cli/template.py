@@ -26,8 +26,12 @@ def purpose(text: str) -> str:
     return ""
 
 
+def _names(begun: str) -> list[str]:
+    return [name for name in [*templates(), "explain"] if name.startswith(begun)]
+
+
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=lambda _, __, begun: _names(begun))
 @click.option(
     "-o",
     "--output",

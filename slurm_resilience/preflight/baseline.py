@@ -26,6 +26,16 @@ PATIENCE_S = 5.0
 _LARGEST_BYTES = 4 << 20
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
+ASKED_THERE = frozenset(
+    {
+        ("bonding", "link_failures"),
+        ("infiniband", "active"),
+        ("infiniband", "downs"),
+        ("storage-speed", "write_bytes_per_s"),
+    }
+)
+"""What the checks on the nodes want to know. All else is for the conductor: every node is sent every node's."""
+
 Baseline = Mapping[str, Mapping[str, Sequence[Any]]]
 """By check and metric."""
 
@@ -95,6 +105,18 @@ def added(before: Baseline, now: Mapping[str, Mapping[str, Any]]) -> dict[str, d
             kept.append(value)
             del kept[:-KEPT]
     return together
+
+
+def for_the_nodes(baselines: Mapping[str, Baseline]) -> dict[str, dict[str, dict[str, list[Any]]]]:
+    """What the checks there ask for, and of maps the newest: of hundreds of nodes the whole is megabytes to each."""
+    told: dict[str, dict[str, dict[str, list[Any]]]] = {}
+    for node, baseline in baselines.items():
+        for check, metric in sorted(ASKED_THERE):
+            values = list(baseline.get(check, {}).get(metric, ()))
+            if values:
+                newest = values[-1:] if isinstance(values[-1], Mapping) else values
+                told.setdefault(node, {}).setdefault(check, {})[metric] = newest
+    return told
 
 
 def file_name(node: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slurm_resilience.preflight.baseline import for_the_nodes
 from slurm_resilience.preflight.check import Check
 from slurm_resilience.preflight.conversation import Conversation
 from slurm_resilience.preflight.request import PreflightRequest, Registry
@@ -49,7 +50,7 @@ class Gathering:
                     missing.pop(task, None)
 
         values = [check_value(check) for check in checks]
-        talk.say({"kind": "checks", "checks": values, "baselines": dict(baselines)})
+        talk.say({"kind": "checks", "checks": values, "baselines": for_the_nodes(baselines)})
         self._until(missing, self.end_s, hear, "the checks")
         self._name_unfinished({task: names for task, names in missing.items() if task in talk.living})
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import slurm_resilience
@@ -102,7 +102,7 @@ class Daemons:
         if self.alive(daemon):
             return
         environment = {
-            "PATH": os.pathsep.join(["/usr/sbin", "/usr/bin", "/sbin", "/bin"]),
+            "PATH": daemon_path(self._programs.values()),
             "HOME": "/",
             "LC_ALL": "C",
             "SLURM_CONF": str(self._layout.slurm_conf),
@@ -213,6 +213,12 @@ class Daemons:
         child = self._children.get(daemon)
         if child is not None:
             child.poll()
+
+
+def daemon_path(programs: Iterable[Path]) -> str:
+    """With the folders of Slurm's programs: the guard looks for them again, and they may be in /opt."""
+    folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", *(str(program.parent) for program in programs)]
+    return os.pathsep.join(dict.fromkeys(folders))
 
 
 def node_daemon(node: str) -> str:

@@ -32,7 +32,8 @@ class Process:
 
     def signal(self, number: signal.Signals) -> None:
         if self.alive():
-            with contextlib.suppress(ProcessLookupError):
+            # What has become another user's (sudo in a job) is not ours to end, and must not keep us from the others.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, number)
 
 

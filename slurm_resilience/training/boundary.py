@@ -77,6 +77,8 @@ class Boundary:
         self._saved_step = saved_step
         self._finished_before = finished_before
         self._wait_for_saves = wait_for_saves
+        self._began_at = cursor.step
+        self._stopped: Stopped | None = None
         self._begun_s = 0.0
         self._agreement = Agreement(ranks, clock)
         self.save_asked = False
@@ -111,10 +113,12 @@ class Boundary:
 
         Saved even if this step has been: a scheduler's step at the end of an epoch comes behind the last boundary.
         """
+        if self._stopped is not None:
+            raise self._stopped  # somebody has caught it: that doesn't make the training finished
         step = self._cursor.step
         answer = self._agreement.settle(self._statement(leaving=True))
         self._hear_of_background(self._clock.monotonic_s() + min(FINAL_SAVE_PATIENCE_S, answer.seconds_left))
-        if not self._finished_before:
+        if not self._finished_before or step != self._began_at:
             patience_s = min(FINAL_SAVE_PATIENCE_S, answer.seconds_left)
             outcome = self._save_until(SaveReason.FINAL, self._clock.monotonic_s() + patience_s)
             if isinstance(outcome, NotSaved):
@@ -252,7 +256,8 @@ class Boundary:
             self._report.say(RankPhase.STEPPING, step)
             return
         self._report.say(RankPhase.STOPPED, step, stopped_after_step=step)
-        raise Stopped(step, because)
+        self._stopped = Stopped(step, because)
+        raise self._stopped
 
     def _save_for_stop(self, step: int, deadline_s: float) -> Saved | NotSaved | None:
         """None: this step is saved already."""

@@ -21,9 +21,12 @@ class Position:
     """Items of that loop that have become steps."""
     total: int = 0
     """What the outermost loop counts to; 0 where it doesn't count."""
+    stage: int | None = None
+    """Which part of the program: 0 before its first `run.epochs`, 1 in it, 2 behind it, 3 in the second one, and so on.
+    None: nobody has written it down."""
 
     def to_state(self) -> dict[str, int]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> Position:
@@ -47,6 +50,7 @@ class Cursor:
         self.step = 0
         self.epoch = 0
         self.total = 0
+        self._stage = 0
         self._section = -1
         self._item = 0
         self._back_to: Position | None = None
@@ -63,15 +67,23 @@ class Cursor:
     def first_epoch(self, count: int) -> int:
         """From where `run.epochs(count)` counts; `count` itself where nothing is left to do."""
         self.total = count
-        if self._back_to is None:
+        self._stage += 1 if self._stage % 2 == 0 else 2
+        self._forget_if_passed()
+        back_to = self._back_to
+        if back_to is None:
             return 0
-        if self._finished and count <= self._back_to.total:
+        if self._still_before(back_to):
+            return count
+        if self._finished and count <= back_to.total:
             self._back_to = None
             return count
-        return min(count, self._back_to.epoch)
+        return min(count, back_to.epoch)
 
     def enter_epoch(self, epoch: int) -> None:
-        if self._back_to is not None and epoch > self._back_to.epoch:
+        back_to = self._back_to
+        if back_to is not None and self._still_before(back_to):
+            return
+        if back_to is not None and epoch > back_to.epoch:
             self._back_to = None  # its sections never came: the loop has changed
         self.close_step()
         self.epoch = epoch
@@ -84,6 +96,10 @@ class Cursor:
         `outermost`: it doesn't run inside of `run.epochs`.
         """
         self.close_step()
+        if outermost and self._stage % 2:
+            self._stage += 1
+            self._section = -1
+            self._forget_if_passed()
         self._section += 1
         self._item = 0
         if outermost:
@@ -91,16 +107,28 @@ class Cursor:
         back_to = self._back_to
         if back_to is None:
             return Entry(0, resumed=False)
-        if outermost and self._finished and (count is None or count <= back_to.total):
+        if self._still_before(back_to) or self._section < back_to.section:
+            return None
+        if outermost and self._finished and self._section == back_to.section and (not count or count <= back_to.total):
             self._item = back_to.item
             return None
-        if self._section < back_to.section:
-            return None
         self._back_to = None
-        if self._section > back_to.section:
+        behind_the_last_epoch = self._finished and not outermost and back_to.item == 0
+        if self._section > back_to.section or behind_the_last_epoch:
             return Entry(0, resumed=False)
         self._item = back_to.item
         return Entry(back_to.item, resumed=True)
+
+    def _still_before(self, back_to: Position) -> bool:
+        return back_to.stage is not None and self._stage < back_to.stage
+
+    def _forget_if_passed(self) -> None:
+        if self._back_to is not None and self._back_to.stage is not None and self._stage > self._back_to.stage:
+            self._back_to = None
+
+    def go_on_at(self, item: int) -> None:
+        """In the section just entered: so many of its items are done, as they are dealt now."""
+        self._item = item
 
     @property
     def item(self) -> int:
@@ -118,4 +146,4 @@ class Cursor:
             self._item += 1
 
     def position(self) -> Position:
-        return Position(self.step, self.epoch, max(0, self._section), self._item, self.total)
+        return Position(self.step, self.epoch, max(0, self._section), self._item, self.total, self._stage)

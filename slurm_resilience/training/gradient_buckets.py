@@ -144,6 +144,8 @@ def _can_be_restored(model: Any, order: list[int]) -> bool:
 def _restore(model: Any, order: list[int]) -> bool:
     if not _can_be_restored(model, order):
         return False
+    import torch
+
     parameters = _trainable(model)
     before = [parameter.grad for parameter in parameters]
     prepare_forward = getattr(model.reducer, "prepare_for_forward", None)
@@ -151,7 +153,8 @@ def _restore(model: Any, order: list[int]) -> bool:
         prepare_forward()
     model.reducer.prepare_for_backward([])
     for number in order:
-        (parameters[number].reshape(-1)[0] * 0).backward()
+        part = parameters[number].reshape(-1)[:1]  # a parameter may have no element, or complex ones
+        part.backward(torch.zeros_like(part))
     for parameter, gradient in zip(parameters, before, strict=True):
         parameter.grad = gradient
     return bool(model.reducer._rebuild_buckets())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import sys
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from slurm_resilience.errors import CheckpointMismatch, ConfigurationError
 from slurm_resilience.training.boundary import Boundary
-from slurm_resilience.training.cursor import Cursor, Entry, Position
+from slurm_resilience.training.cursor import Cursor, Entry
 from slurm_resilience.training.dealing import Dealing, behind
 from slurm_resilience.training.ranks import ranks_can_meet
 from slurm_resilience.training.shield import children_shielded
@@ -28,8 +29,7 @@ class Loops:
         self._state = state
         self._rank = rank
         self._loaded = loaded
-        self._said = False
-        self._sources: list[tuple[Any, Source]] = []
+        self._sources: list[tuple[weakref.ref[Any], Source]] = []
         self._in_epochs = False
         self._in_section = False
 
@@ -62,10 +62,11 @@ class Loops:
         cursor = self._cursor
         count = source.count()
         outermost = not self._in_epochs
-        self._count_anew(dealing)
         entry = cursor.enter_section(count, outermost=outermost)
         if entry is None:
             return
+        if entry.resumed:
+            entry = self._counted_anew(entry, dealing)
         self._in_section = True
         try:
             self._state.source, self._state.dealing = source, dealing
@@ -84,30 +85,30 @@ class Loops:
         finally:
             self._in_section = False
 
-    def _count_anew(self, dealing: Dealing | None) -> None:
-        """Before a section is entered: if it is the one to go on in, and its items are dealt otherwise than they were,
-        what all ranks have done is another number of items now."""
-        if self._loaded is None or dealing is None or "dealing" not in self._loaded["data"]:
-            return
-        data, position = self._loaded["data"], Position.of_state(self._loaded["position"])
-        here = (position.step, position.epoch) == (self._cursor.step, self._cursor.epoch)
-        if not here or (data.get("kind") == StatefulSource.__name__ and "kept" in data):  # it knows by itself
-            return
-        found = behind(position.item, Dealing.of_state(data["dealing"]), dealing)
-        if found.item == position.item:
-            return
-        self._cursor.return_to(replace(position, item=found.item), finished=False)
-        if self._rank == 0 and not self._said:
-            self._said = True
+    def _counted_anew(self, entry: Entry, dealing: Dealing | None) -> Entry:
+        """Where the section to go on in has its items dealt otherwise than they were: what all ranks have done is
+        another number of items now."""
+        assert self._loaded is not None
+        data = self._loaded["data"]
+        by_itself = data.get("kind") == StatefulSource.__name__ and "kept" in data
+        if dealing is None or "dealing" not in data or by_itself:
+            return entry
+        found = behind(entry.item, Dealing.of_state(data["dealing"]), dealing)
+        if found.item == entry.item:
+            return entry
+        self._cursor.go_on_at(found.item)
+        if self._rank == 0:
             again = f" ({found.samples_again} samples come again)" if found.samples_again else ""
             sys.stderr.write(
-                f"slurm-resilience: what the ranks had done of this loop in {position.item} items each is {found.item} "
+                f"slurm-resilience: what the ranks had done of this loop in {entry.item} items each is {found.item} "
                 f"items each now: going on behind that{again}\n"
             )
+        return replace(entry, item=found.item)
 
     def _iterator(self, source: Source, entry: Entry) -> Iterator[Any]:
         epoch = self._cursor.epoch if self._in_epochs else None
         if not entry.resumed:
+            self._loaded = None  # nothing is gone back to any more: as large as the training's state
             with children_shielded():
                 return source.start(epoch)
         loaded, self._loaded = self._loaded, None
@@ -126,13 +127,14 @@ class Loops:
         return iterator
 
     def _source_of(self, items: Iterable[Any]) -> Source:
-        """One source a loader: it keeps persistent workers from epoch to epoch."""
+        """One source a loader, which keeps persistent workers from epoch to epoch, for as long as the loader lives."""
         for known, source in self._sources:
-            if known is items:
+            if known() is items:
                 return source
         source = source_of(items, self._rank)
-        if not isinstance(items, Iterator):
-            self._sources.append((items, source))
+        if source.lasting:  # a program may make a new loader, with new data, for every epoch
+            living = [each for each in self._sources if each[0]() is not None]
+            self._sources = [*living, (weakref.ref(items), source)]
         return source
 
 

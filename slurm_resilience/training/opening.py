@@ -54,8 +54,11 @@ def open_run(
     minutes = None if auto or save_every_minutes is None else save_every_minutes
     if minutes is not None and (not isinstance(minutes, (int, float)) or not minutes > 0):
         raise ConfigurationError(f'save_every_minutes is {minutes!r}: give a positive number, "auto", or None')
-    if save_every_steps is not None and save_every_steps <= 0:
-        raise ConfigurationError(f"save_every_steps is {save_every_steps}: give a positive number, or None")
+    steps: object = save_every_steps  # programs read it from files
+    if steps is not None and not (isinstance(steps, int) and steps > 0):
+        raise ConfigurationError(f"save_every_steps is {steps!r}: give a positive whole number, or None")
+    if if_still_saving not in ("wait", "skip"):
+        raise ConfigurationError(f'if_still_saving is {if_still_saving!r}: give "wait" or "skip"')
     try:
         keep = Policy(keep_last, keep_every, keep_best, metric_mode)
     except ValueError as error:
@@ -89,4 +92,7 @@ def _snapshot_settings(use: str, overlap: bool, override: str | None, *, wait: b
 
 
 def script_name() -> str:
-    return Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else "run"
+    if not sys.argv or sys.argv[0] in ("", "-c", "-m"):
+        return "run"
+    script = Path(sys.argv[0])
+    return script.absolute().parent.name if script.stem == "__main__" else script.stem  # python -m package

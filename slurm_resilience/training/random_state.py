@@ -39,11 +39,13 @@ def capture_random_state() -> dict[str, Any]:
         }
     if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         state["cuda"] = list(torch.cuda.get_rng_state_all())
+        state["cuda_device"] = torch.cuda.current_device()
     return state
 
 
 def restore_random_state(state: Mapping[str, Any]) -> None:
-    """The next random number is what it would have been. CUDA devices that are gone are passed over.
+    """The next random number is what it would have been. The current CUDA device goes on as the one that was current;
+    devices that are gone are passed over.
 
     With `reseed` it follows from its step, and for each kind of generator from the number that it says.
     """
@@ -64,9 +66,24 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
             (kept["name"], keys, kept["position"], kept["has_gauss"], kept["cached"])
         )
     if "cuda" in state and torch.cuda.is_available():
-        for device, cuda_state in list(enumerate(state["cuda"]))[: torch.cuda.device_count()]:
-            torch.cuda.set_rng_state(cuda_state, device)
+        now = torch.cuda.current_device() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
+        places = devices_again(len(state["cuda"]), was=state.get("cuda_device"), now=now)
+        for cuda_state, device in zip(state["cuda"], places, strict=True):
+            if device < torch.cuda.device_count():
+                torch.cuda.set_rng_state(cuda_state, device)
     torch.set_rng_state(state["torch"])
+
+
+def devices_again(count: int, *, was: int | None, now: int | None) -> list[int]:
+    """On which device each of `count` generators goes on: a rank that had device `was` has `now`, if nodes have other
+    numbers of GPUs now. None: not known, and then nothing has moved."""
+    places = list(range(count))
+    if was is None or now is None or was >= count:
+        return places
+    if now < count:
+        places[now] = was
+    places[was] = now
+    return places
 
 
 def _reseed(seeds: Mapping[str, int]) -> None:

@@ -155,8 +155,9 @@ def open_ranks(world_size_by_launcher: int) -> Ranks:
         return GlooRanks() if dist.get_world_size() > 1 else AloneRank()
     if world_size_by_launcher > 1:
         raise ConfigurationError(
-            f"WORLD_SIZE is {world_size_by_launcher}, but torch.distributed is not initialised: "
-            "call torch.distributed.init_process_group() before the training loop starts"
+            f"the launcher has started {world_size_by_launcher} ranks (WORLD_SIZE, or else SLURM_STEP_NUM_TASKS), but "
+            "torch.distributed is not initialised: call torch.distributed.init_process_group() before the training "
+            "loop starts; where every process is a training of its own, set WORLD_SIZE=1 and give each a run_dir"
         )
     return AloneRank()
 

@@ -35,7 +35,7 @@ class Resumed:
     step: int
     state: dict[str, Any]
     finished: bool
-    """Whether the run's manifest says that the training had come to its own end."""
+    """Whether the run's manifest says that the training had come to its own end there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,12 @@ class _Offer:
     loadable: tuple[CheckpointCommitted, ...]
     had_checkpoint: bool
     finished: bool
+    finished_at: frozenset[int]
+    """The steps at which the training has come to its own end: it may have been given more to do since."""
     quarantined: tuple[CheckpointId, ...]
+
+    def ends_at(self, step: int) -> bool:
+        return self.finished and (not self.finished_at or step in self.finished_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class Resumption:
             state = self._try(committed, names)
             if state is not None:
                 self._note(committed.checkpoint, committed.step)
-                return Resumed(committed.checkpoint, committed.step, state, offer.finished)
+                return Resumed(committed.checkpoint, committed.step, state, offer.ends_at(committed.step))
         spoilt = any(self._ranks.all_gather(self._loading.spoilt))
         if offer.had_checkpoint and (spoilt or not self._from_scratch):
             aside = ", ".join(offer.quarantined)
@@ -111,7 +116,8 @@ class Resumption:
             if not loadable or step >= loadable[0].step:
                 sys.stderr.write(f"slurm-resilience: {name} is in quarantine and not loaded: {each.why}\n")
         names = tuple(each.committed.checkpoint for each in aside)
-        return _Offer(loadable, chain.ever_had_checkpoint, chain.finished, names)
+        ends = frozenset(each.finished_step for each in chain.attempts if each.finished_step is not None)
+        return _Offer(loadable, chain.ever_had_checkpoint, chain.finished, ends, names)
 
     def _adopt(self) -> None:
         """What an earlier attempt had written whole and didn't live to commit."""

@@ -76,7 +76,10 @@ class Experience:
 
 
 def _is_failure(attempt: Attempt) -> bool:
-    return attempt.ended is None or attempt.ended.cause not in ANNOUNCED  # an end that nobody told, too
+    if attempt.ended is not None:
+        return attempt.ended.cause not in ANNOUNCED
+    # An end that nobody told, too. Of a bare attempt nobody ever tells it: there the training's own word has to do.
+    return attempt.stop_asked is None and attempt.finished_step is None
 
 
 @dataclass(frozen=True, slots=True)

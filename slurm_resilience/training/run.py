@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 T = TypeVar("T")
+
+_finished_here: set[Path] = set()
+"""The supervised runs that this process has finished: the one thing that only the process itself can know."""
 
 
 class Run:
@@ -73,6 +77,7 @@ class Run:
         )
         self._cursor = Cursor()
         self._state = TrainingState(self._cursor)
+        self._pid = 0
         self._ranks: Ranks | None = None
         self._identity: AttemptIdentity | None = None
         self._boundary: Boundary | None = None
@@ -175,6 +180,12 @@ class Run:
     # The `with` block.
 
     def __enter__(self) -> Self:
+        if self._environment.supervised and self.directory in _finished_here:
+            raise ConfigurationError(
+                f"this program has already finished the run {self.directory}: under srun-resilient one program trains "
+                "one run, so start each training with an srun-resilient and a --run-dir of its own"
+            )
+        self._pid = os.getpid()
         if self._environment.has_launcher:
             die_with_launcher()
         ChildReaper().start()
@@ -197,11 +208,18 @@ class Run:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if os.getpid() != self._pid:
+            return  # a child that was forked inside: whatever it comes to, the run is its parent's
         failure = None if isinstance(error, Stopped) else error
         try:
             if error is None and self._boundary is not None:
                 self._cursor.close_step()
                 self._boundary.finish()
+                if self._environment.supervised:
+                    _finished_here.add(self.directory)
+        except Stopped as caught_before:
+            error = caught_before
+            raise
         except BaseException as in_finishing:
             failure = in_finishing
             raise

@@ -55,23 +55,25 @@ def _may_draw(loader: Any) -> bool:
 
 
 class SeekableLoader:
+    lasting = True
+
     def __init__(self, loader: DataLoader[Any], rank: int) -> None:
-        self._loader = loader
+        self._dataset = loader.dataset
+        self._generator = loader.generator
         self._rank = rank
         batched = loader.batch_sampler is not None
         in_batches = getattr(loader.batch_sampler, "sampler", None)
         self._samplers = _unlike_none(loader.batch_sampler, in_batches, loader.sampler)
         indices = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
         self._tickets = TicketSampler(indices, draws_late=_draws_late(indices))
-        self._inner = self._second_loader(batched)
+        self._inner = self._second_loader(loader, batched)
         self._begun: dict[str, Any] = {}
         self._begun_before = False
         self._workers_persist = loader.persistent_workers and loader.num_workers > 0
 
-    def _second_loader(self, batched: bool) -> DataLoader[Any]:
+    def _second_loader(self, loader: DataLoader[Any], batched: bool) -> DataLoader[Any]:
         from torch.utils.data import DataLoader
 
-        loader = self._loader
         fetch = SeededFetch(loader.dataset, loader.collate_fn, batched=batched, draws=_may_draw(loader))
         more: dict[str, Any] = {}
         if loader.num_workers > 0:
@@ -123,14 +125,14 @@ class SeekableLoader:
         return self._begun
 
     def count(self) -> int | None:
-        return count_of(self._loader)
+        return count_of(self._tickets)
 
     def _iterate(self, epoch: int | None, skip: int) -> Iterator[Any]:
         self._tickets.start_at(seed=self._seed(epoch), epoch=epoch, skip=skip)
         if self._workers_persist and self._begun_before:
             # A fresh iterator draws its workers' seed, persistent workers have theirs: draw it all the same, or the
             # order of the samples would depend on whether the workers are new, as they are after an interruption.
-            _draw_workers_seed(self._loader.generator)
+            _draw_workers_seed(self._generator)
         self._begun_before = True
         iterator = iter(self._inner)
         if not self._tickets.prime():
@@ -145,17 +147,17 @@ class SeekableLoader:
         return int.from_bytes(digest.digest(), "little")
 
     def _tell(self, epoch: int | None) -> None:
-        set_epoch(epoch, *self._samplers, self._loader.dataset)
+        set_epoch(epoch, *self._samplers, self._dataset)
 
     def _generators(self) -> list[torch.Generator]:
         """All that the loader and its samplers draw from, each once, in an order that is always the same."""
-        found = [self._loader.generator]
+        found: list[Any] = [self._generator]
         for sampler in self._samplers:
             found.extend(value for _, value in sorted(getattr(sampler, "__dict__", {}).items()))
         return _generators_once(found)
 
     def _size(self) -> list[int]:
-        return [count_of(self._loader.dataset) or 0, count_of(self._loader) or 0]
+        return [count_of(self._dataset) or 0, self.count() or 0]
 
 
 def _draw_workers_seed(generator: torch.Generator | None) -> None:

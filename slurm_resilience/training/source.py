@@ -11,6 +11,10 @@ from slurm_resilience.training.random_state import capture_random_state, restore
 
 
 class Source(Protocol):
+    @property
+    def lasting(self) -> bool:
+        """Whether it is to be used again when the same loader comes again. One that is doesn't hold the loader."""
+
     def start(self, epoch: int | None) -> Iterator[Any]:
         """From the first item. `epoch` is told to samplers and datasets that want to know; None: they know already."""
 
@@ -43,6 +47,8 @@ def count_of(items: Any) -> int | None:
 class StatefulSource:
     """A loader that keeps its own state (torchdata's StatefulDataLoader): it knows best."""
 
+    lasting = False
+
     def __init__(self, loader: Any) -> None:
         self._loader = loader
 
@@ -67,6 +73,8 @@ class ReplayedSource:
 
     Exact as far as the iterable gives the same items again, started with the same random numbers.
     """
+
+    lasting = False
 
     def __init__(self, items: Iterable[Any]) -> None:
         self._items = items
@@ -105,6 +113,8 @@ class ReplayedSource:
 
 class CountedSource:
     """The numbers from 0 on: `run.steps`."""
+
+    lasting = False
 
     def __init__(self, count: int) -> None:
         self._count = count

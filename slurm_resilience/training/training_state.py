@@ -152,7 +152,22 @@ def _load(name: str, thing: Any, state: Any, origin: str) -> None:
     try:
         thing.load_state_dict(state)
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointMismatch(f"{name} doesn't take its state from {origin}: {error}") from error
+        said = f"{name} doesn't take its state from {origin}: {error}"
+        raise CheckpointMismatch(f"{said}{_wrapping(thing, state)}") from error
+
+
+def _wrapping(thing: Any, state: Any) -> str:
+    """What to say where only a wrapper around the model is another one."""
+    names, saved = (tuple(each) if isinstance(each, dict) else () for each in (thing.state_dict(), state))
+    if not names or not saved:
+        return ""
+    for prefix, wrapper in (("module.", "DistributedDataParallel"), ("_orig_mod.", "torch.compile")):
+        if {f"{prefix}{name}" for name in names} == set(saved) or {f"{prefix}{name}" for name in saved} == set(names):
+            return (
+                f" (only {wrapper} makes the difference: register the model inside of it, which is the same with it "
+                "and without)"
+            )
+    return ""
 
 
 def with_own_containers(value: Any) -> Any:

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "contexts.h"
@@ -16,7 +17,7 @@
 #include "text.h"
 #include "user_child.h"
 
-#define EPILOG_LIMIT_S 60
+#define EPILOG_LIMIT_S 20
 
 /* What is known of the job whose prolog or epilog this is. */
 struct job {
@@ -71,9 +72,14 @@ static void run_gate(const struct job *job)
 		resilience_log_error("the health gate lets job %u pass", (unsigned)job->id);
 		return;
 	}
-	spool = spool_open(job->args.spool, true); /* the gate wants it there */
-	if (spool >= 0)
-		close(spool);
+	/* The gate wants it there, and nobody else may change what is in it. */
+	spool = spool_open(job->args.spool, true);
+	if (spool < 0) {
+		resilience_log_error("the health gate lets job %u pass: what it finds can't be kept in %s: %s",
+				     (unsigned)job->id, job->args.spool, strerror(errno));
+		return;
+	}
+	close(spool);
 	health_gate_run(&settings, job->id);
 }
 
@@ -112,8 +118,17 @@ static void ship_one(const struct job *job, int spool, const char *notes, const 
 	free(goal.groups);
 }
 
+static time_t now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
 static void ship_all(const struct job *job, int spool)
 {
+	time_t began_s = now_s();
 	int listing = openat(spool, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *entries = listing < 0 ? NULL : fdopendir(listing);
 	struct dirent *entry;
@@ -124,9 +139,18 @@ static void ship_all(const struct job *job, int spool)
 			close(listing);
 		return;
 	}
-	while ((entry = readdir(entries)) != NULL)
-		if (spool_name_parse(entry->d_name, ".jsonl", &name) && name.job_id == job->id)
-			ship_one(job, spool, entry->d_name, &name);
+	while ((entry = readdir(entries)) != NULL) {
+		if (!spool_name_parse(entry->d_name, ".jsonl", &name) || name.job_id != job->id)
+			continue;
+		/* Every life of the job that could not be brought is here, and a long epilog costs the node. */
+		if (now_s() - began_s >= SHIPPING_LIMIT_S) {
+			resilience_log_error(
+			    "more exit notes of job %u on node %s stay in %s: the others took too long",
+			    (unsigned)job->id, job->node, job->args.spool);
+			break;
+		}
+		ship_one(job, spool, entry->d_name, &name);
+	}
 	closedir(entries);
 }
 

@@ -77,11 +77,18 @@ static void settle_signals(void)
 	sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
-/* slurmstepd is spared when memory runs out. A user's process must not inherit that. */
+/*
+ * slurmstepd is spared when memory runs out. A user's process must not inherit that, nor what it finds on a user's
+ * PATH. slurmstepd is the user for the moment, and of a process that has changed its user these files are root's alone.
+ */
 static void be_mortal(void)
 {
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	int fd;
 
+	if (geteuid() != 0 && seteuid(0) < 0) {
+		/* a slurmd that isn't root's: there is only one user */
+	}
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	if (write(fd, "0", 1) < 0) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "text.h"
@@ -12,6 +13,8 @@
 #include "user_files.h"
 
 #define NO_RUN (-1)
+#define LOCK_LIMIT_MS 2000
+#define LOOK_EVERY_MS 20
 
 struct load {
 	const struct shipment *shipment;
@@ -34,6 +37,24 @@ static bool find_run(const struct shipment *shipment, char run[PATH_MAX])
 	       user_files_first_line(shipment->relay_folder, "run", run, PATH_MAX) == 0 && text_is_absolute_path(run);
 }
 
+/*
+ * Two steps may end at once, and the older copy should not win. Whoever may read the notes may lock them, and everybody
+ * may read them: so it is not waited for long, and the notes are brought all the same.
+ */
+static int lock_for_a_while(int notes)
+{
+	struct timespec pause = {.tv_nsec = LOOK_EVERY_MS * 1000000L};
+
+	for (int i = 0; i < LOCK_LIMIT_MS / LOOK_EVERY_MS; i++) {
+		if (flock(notes, LOCK_EX | LOCK_NB) == 0)
+			return 0;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return errno;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 static int carry(const void *argument, struct user_report *report)
 {
 	const struct load *load = argument;
@@ -43,9 +64,9 @@ static int carry(const void *argument, struct user_report *report)
 
 	if (!find_run(shipment, report->answer))
 		return NO_RUN;
-	/* Two steps may end at once, and the older copy must not win. Who holds this is killed after a while. */
-	if (flock(load->notes, LOCK_EX) < 0)
-		return at(report, "waiting for", "another step", errno);
+	error = lock_for_a_while(load->notes);
+	if (error != 0)
+		return at(report, "waiting for", "another step", error);
 	error = user_files_make_life(report->answer, shipment->life, shipment->make_run);
 	if (error != 0)
 		return at(report, "making exit-notes in", report->answer, error);

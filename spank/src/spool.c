@@ -191,7 +191,8 @@ static bool is_ours(const char *name)
 		return true;
 	if (name[0] == '.' && length > 4 && strcmp(name + length - 4, ".tmp") == 0)
 		return true; /* somebody died while writing */
-	if (!text_copy(copy, sizeof(copy), name) || (dot = strchr(copy, '.')) == NULL || strcmp(dot, ".health") != 0)
+	if (!text_copy(copy, sizeof(copy), name) || (dot = strchr(copy, '.')) == NULL ||
+	    (strcmp(dot, ".health") != 0 && strcmp(dot, ".health.unfinished") != 0))
 		return false;
 	*dot = '\0';
 	return text_to_number(copy, 0, UINT32_MAX, &job_id);

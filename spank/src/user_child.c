@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,9 +21,18 @@ struct sheet {
 	struct user_report report;
 };
 
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 bool child_reap(pid_t pid, int limit_ms, int *status)
 {
-	int waited_ms = 0, pause_ms = 1;
+	int64_t until_ms = now_ms() + limit_ms; /* pauses that are added up get too long on a busy machine */
+	int pause_ms = 1;
 
 	for (;;) {
 		pid_t ended = waitpid(pid, status, WNOHANG);
@@ -33,10 +43,9 @@ bool child_reap(pid_t pid, int limit_ms, int *status)
 			*status = -1; /* slurmstepd waits for every child it has, and was quicker */
 			return true;
 		}
-		if (waited_ms >= limit_ms)
+		if (now_ms() >= until_ms)
 			return false;
 		nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000L}, NULL);
-		waited_ms += pause_ms;
 		pause_ms = pause_ms < 16 ? pause_ms * 2 : 20;
 	}
 }

@@ -81,6 +81,19 @@ static void a_bad_value_is_refused_where_it_was_typed_and_only_said_on_a_node(vo
 	CHECK(strstr(slurm_options_complaint(), "\"x\"") != NULL && !options_in_force(slurm_options()));
 }
 
+/* srun in the job is another matter: there the count is the job's own. */
+static void the_restart_count_of_the_job_that_submits_is_not_that_of_the_new_one(void)
+{
+	begin();
+	slurm_options_register(NULL);
+	setenv("SLURM_RESTART_COUNT", "2", 1);
+	CHECK(fake_option("resilient", "off", 0) == 0 && allocator_post_opt() == ESPANK_SUCCESS);
+	CHECK(is("SLURM_RESTART_COUNT", "2")); /* without the option nothing is touched */
+	CHECK(fake_option("resilient", "requeue", 0) == 0 && local_post_opt() == ESPANK_SUCCESS);
+	CHECK(is("SLURM_RESTART_COUNT", "2"));
+	CHECK(allocator_post_opt() == ESPANK_SUCCESS && getenv("SLURM_RESTART_COUNT") == NULL);
+}
+
 static void a_relative_folder_that_gets_too_long_is_refused(void)
 {
 	char folder[PATH_MAX], absolute[PATH_MAX];
@@ -98,6 +111,7 @@ int main(void)
 	RUN(what_is_typed_is_told_to_the_job);
 	RUN(what_is_not_typed_is_not_told);
 	RUN(a_relative_folder_is_relative_to_where_it_was_typed);
+	RUN(the_restart_count_of_the_job_that_submits_is_not_that_of_the_new_one);
 	RUN(a_bad_value_is_refused_where_it_was_typed_and_only_said_on_a_node);
 	RUN(a_relative_folder_that_gets_too_long_is_refused);
 	return 0;

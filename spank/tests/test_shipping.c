@@ -78,6 +78,7 @@ static void the_training_may_say_where_its_run_is(void)
 	close(spool);
 }
 
+/* Everybody may read the notes, so everybody may lock them. */
 static void one_waits_for_another_and_not_for_ever(void)
 {
 	int held;
@@ -86,11 +87,22 @@ static void one_waits_for_another_and_not_for_ever(void)
 	CHECK(mkdir(in_scene("run"), 0755) == 0);
 	held = open(in_scene("spool/" NOTES), O_RDONLY);
 	CHECK(flock(held, LOCK_EX) == 0);
+	CHECK(bring(in_scene("run"), "", false) == SHIPPED);
+	CHECK(strcmp(read_path(in_scene(ARRIVED)), "one\n") == 0);
+	close(held);
+	CHECK(bring(in_scene("run"), "", true) == SHIPPED);
+	close(spool);
+}
+
+static void a_place_that_hangs_is_given_up_and_named(void)
+{
+	open_spool("one\n");
+	CHECK(mkdir(in_scene("run"), 0755) == 0 && mkdir(in_scene("run/exit-notes"), 0755) == 0);
+	CHECK(mkdir(in_scene("run/exit-notes/79-0"), 0755) == 0);
+	CHECK(mkfifo(in_scene("run/exit-notes/79-0/.n1.jsonl.tmp"), 0644) == 0); /* nobody ever reads it */
 	CHECK(bring(in_scene("run"), "", true) == SHIPPING_FAILED);
 	CHECK(strstr(why, "no answer within 5 s") != NULL && strstr(why, in_scene("run")) != NULL);
 	CHECK(exists(in_scene("spool/" NOTES)));
-	close(held);
-	CHECK(bring(in_scene("run"), "", true) == SHIPPED);
 	close(spool);
 }
 
@@ -129,6 +141,7 @@ int main(void)
 	RUN(what_has_arrived_is_removed_only_where_that_is_asked);
 	RUN(the_training_may_say_where_its_run_is);
 	RUN(one_waits_for_another_and_not_for_ever);
+	RUN(a_place_that_hangs_is_given_up_and_named);
 	RUN(a_place_that_takes_nothing_is_named);
 	RUN(root_s_right_is_not_used_in_a_user_s_folder);
 	return 0;

@@ -14,7 +14,7 @@ static bool start(const char *script)
 	static char path[PATH_MAX];
 	static char *environment[] = {"PATH=/usr/bin:/bin", "HERE=", NULL};
 	static char here[PATH_MAX];
-	struct user user = {.uid = getuid(), .gid = getgid()};
+	struct user user = {.uid = geteuid(), .gid = getegid()};
 	struct relay_request request = {.program = path,
 					.runtime = "/dev/shm",
 					.life = "77-0",
@@ -71,6 +71,29 @@ static void the_job_s_signals_do_not_end_it_before_it_listens(void)
 	CHECK(start_good("grep SigBlk /proc/self/status >$HERE/mask; cat >/dev/null; rmdir $HERE/slurm-resilience-r"));
 	relay_child_end(&relay);
 	CHECK(strstr(read_path(in_scene("mask")), "0000000000004a00") != NULL);
+}
+
+static bool set_own_score(const char *score)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY);
+	bool set = fd >= 0 && write(fd, score, strlen(score)) > 0;
+
+	close(fd);
+	return set;
+}
+
+/* slurmstepd is, and is the user at that moment; what is found on his PATH as squeue would be, too. */
+static void it_is_not_spared_when_memory_runs_out(void)
+{
+	if (getuid() != 0 || strcmp(read_path("/proc/self/oom_score_adj"), "0\n") != 0)
+		return;
+	CHECK(chmod(scene_folder, 0777) == 0 && set_own_score("500")); /* up, for which nobody needs a right */
+	CHECK(setegid(65534) == 0 && seteuid(65534) == 0);
+	CHECK(start_good("cat /proc/self/oom_score_adj >$HERE/score; id -u >>$HERE/score; cat >/dev/null; rmdir "
+			 "$HERE/slurm-resilience-r"));
+	CHECK(seteuid(0) == 0 && setegid(0) == 0 && set_own_score("0"));
+	relay_child_end(&relay);
+	CHECK(strcmp(read_path(in_scene("score")), "0\n65534\n") == 0);
 }
 
 static void one_that_cannot_says_why(void)
@@ -149,6 +172,7 @@ int main(void)
 {
 	RUN(it_is_told_of_tasks_and_ends_with_its_input);
 	RUN(the_job_s_signals_do_not_end_it_before_it_listens);
+	RUN(it_is_not_spared_when_memory_runs_out);
 	RUN(one_that_cannot_says_why);
 	RUN(one_that_is_not_there_is_named);
 	RUN(one_that_never_answers_is_given_up);

@@ -108,22 +108,23 @@ static void a_file_that_is_torn_is_not_believed(void)
 static void only_what_is_ours_and_old_is_swept(void)
 {
 	static const char *const NAMES[] = {"1.1-0.0.jsonl",	  "1.1-0.0.run", "1.health",
-					    ".1.1-0.0.run.7.tmp", "notes.txt",	 "2.2-0.0.jsonl"};
+					    ".1.1-0.0.run.7.tmp", "notes.txt",	 "2.2-0.0.jsonl",
+					    "1.health.unfinished"};
 	struct timeval old[2] = {{.tv_sec = time(NULL) - 31 * 86400}, {.tv_sec = time(NULL) - 31 * 86400}};
 	int folder = spool_open(in_scene("spool"), true);
 	char name[64];
 
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < 7; i++) {
 		snprintf(name, sizeof(name), "spool/%s", NAMES[i]);
 		write_scene(name, "x", 0644);
 		CHECK(i == 5 || utimes(in_scene(name), old) == 0);
 	}
 	spool_sweep(folder, 32);
-	for (size_t i = 0; i < 6; i++)
+	for (size_t i = 0; i < 7; i++)
 		CHECK(faccessat(folder, NAMES[i], F_OK, 0) == 0);
 	spool_sweep(folder, 30);
-	for (size_t i = 0; i < 6; i++)
-		CHECK((faccessat(folder, NAMES[i], F_OK, 0) == 0) == (i >= 4));
+	for (size_t i = 0; i < 7; i++)
+		CHECK((faccessat(folder, NAMES[i], F_OK, 0) == 0) == (i == 4 || i == 5));
 	close(folder);
 }
 

@@ -2,6 +2,7 @@
  * child. */
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "contexts.h"
 #include "environment.h"
@@ -186,6 +187,51 @@ static void a_value_that_makes_no_sense_switches_us_off(void)
 	CHECK(!exists(in_scene("spool/n1")));
 }
 
+static void write_life(int restart)
+{
+	char name[128], run[PATH_MAX + 64];
+
+	snprintf(name, sizeof(name), "spool/n1/77.77-%d.%u.jsonl", restart, (unsigned)getuid());
+	write_scene(name, "{}\n", 0644);
+	snprintf(name, sizeof(name), "spool/n1/77.77-%d.%u.run", restart, (unsigned)getuid());
+	snprintf(run, sizeof(run), "%s\ngroups %u\n", in_scene("run"), (unsigned)getgid());
+	write_scene(name, run, 0644);
+	snprintf(name, sizeof(name), "run/exit-notes/77-%d", restart);
+	CHECK(mkdir(in_scene(name), 0755) == 0);
+	snprintf(name, sizeof(name), "run/exit-notes/77-%d/.n1.jsonl.tmp", restart);
+	CHECK(mkfifo(in_scene(name), 0644) == 0); /* hangs whoever writes */
+}
+
+/* An epilog that outlasts PrologEpilogTimeout drains its node. */
+static void a_place_that_hangs_costs_an_epilog_one_try_and_not_one_for_each_life(void)
+{
+	time_t began = time(NULL);
+
+	begin(NULL);
+	CHECK(mkdir(in_scene("spool/n1"), 0755) == 0);
+	CHECK(mkdir(in_scene("run"), 0755) == 0 && mkdir(in_scene("run/exit-notes"), 0755) == 0);
+	for (int restart = 0; restart < 4; restart++)
+		write_life(restart);
+	CHECK(script_epilog(NULL, 2, words) == ESPANK_SUCCESS);
+	CHECK(time(NULL) - began < 14); /* four of them, 5 s each, would be 20 */
+	CHECK(exists(in_scene("spool/n1")) && rmdir(in_scene("spool/n1")) < 0); /* they wait for another day */
+}
+
+static void a_gate_whose_spool_others_can_write_to_writes_nothing_there(void)
+{
+	char folder_word[PATH_MAX];
+	char *gate_words[] = {spool_word, "health=warn", folder_word};
+
+	begin(NULL);
+	snprintf(folder_word, sizeof(folder_word), "health_dir=%s", in_scene("checks"));
+	CHECK(mkdir(in_scene("checks"), 0755) == 0);
+	write_scene("checks/bad", "#!/bin/sh\necho broken; exit 1\n", 0755);
+	CHECK(mkdir(in_scene("spool/n1"), 0755) == 0 && chmod(in_scene("spool/n1"), 0777) == 0);
+	CHECK(script_prolog(NULL, 3, gate_words) == ESPANK_SUCCESS && !exists(in_scene("spool/n1/77.health")));
+	CHECK(chmod(in_scene("spool/n1"), 0755) == 0);
+	CHECK(script_prolog(NULL, 3, gate_words) == ESPANK_SUCCESS && exists(in_scene("spool/n1/77.health")));
+}
+
 static void in_a_process_of_its_own(const char *name, void (*test)(void))
 {
 	int status;
@@ -216,5 +262,7 @@ int main(void)
 	APART(a_step_that_ends_before_another_node_has_begun_makes_its_run);
 	APART(what_slurm_does_not_say_is_no_error);
 	APART(a_value_that_makes_no_sense_switches_us_off);
+	APART(a_place_that_hangs_costs_an_epilog_one_try_and_not_one_for_each_life);
+	APART(a_gate_whose_spool_others_can_write_to_writes_nothing_there);
 	return 0;
 }

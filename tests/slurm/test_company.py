@@ -189,3 +189,29 @@ def test_in_an_allocation_of_salloc_a_crash_goes_on_from_the_last_checkpoint(job
     assert ended[0].code == 0, ended[0].err
     assert run.causes == [Cause.CRASHED.value, FINISHED]
     assert run.resumed_steps[1] > 0
+
+
+@linuxproc
+def test_a_training_that_an_array_element_has_submitted_is_a_job_of_its_own(jobs: Jobs, tmp_path: Path) -> None:
+    """sbatch hands on what the element's environment says of the array, and how often the element was started again."""
+    run = LightRun(jobs, "handed-on", steps=60, finishes_in=2)
+    (tmp_path / "nested.sh").write_text(f"#!/bin/bash\nexec {run.words}\n")
+    sbatch = f"sbatch --parsable --requeue -N2 -c8 -J handed-on --open-mode=append -o {tmp_path}/%x-%A.out -t 20"
+    nested = f"{sbatch} {tmp_path}/nested.sh > {tmp_path}/nested.part && mv {tmp_path}/nested.part {tmp_path}/nested"
+    launcher = jobs.submit(
+        f"export SLURM_RESTART_COUNT=2\n{nested}",
+        env={"PYTHONPATH": str(ROOT), "TEST_MARKER": run.marker},
+        array="3-3",
+        nodes=1,
+    )
+    wait_until((tmp_path / "nested").exists, lambda: jobs.output(f"{launcher}_3"), PATIENCE_S)
+    run.job, run.submissions = (tmp_path / "nested").read_text().strip(), 1
+    run.wait_training()
+    jobs.preempt(run.job)
+    run.wait_told()
+    run.check()
+    assert run.causes == [PREEMPTED, FINISHED]
+    chain = run.chain
+    assert chain is not None
+    assert [(each.started.job, each.started.restart_count) for each in chain.attempts] == [(run.job, 0), (run.job, 1)]
+    assert jobs.show(f"{launcher}_3")["Restarts"] == "0"

@@ -34,6 +34,11 @@ def test_the_test_programs_find_nothing_to_complain_of(target: str, tmp_path: Pa
 
 
 @needs_headers
+def test_a_compiler_that_hardens_by_itself_builds_it_too(tmp_path: Path) -> None:
+    make("CC=cc -D_FORTIFY_SOURCE=3", str(tmp_path / "plugin" / "local.o"), build=tmp_path)
+
+
+@needs_headers
 @pytest.mark.timeout(300)
 def test_the_plugin_exports_hooks_and_facts_of_a_plugin_and_nothing_else(tmp_path: Path) -> None:
     make("all", build=tmp_path)

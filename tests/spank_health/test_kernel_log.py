@@ -48,6 +48,23 @@ NONE = [
     "oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=4711,uid=1000",
     "python[4711]: segfault at 0 ip 0000000000000000 sp 00007ffd error 14 in python3.11",
 ]
+FORGED = [
+    # a program's name, 15 bytes of a user's choice, and that of the file it lies in
+    "EXT4-fs error[4711]: segfault at 0 ip 0000000000000000 sp 00007ffd error 14 in x[400000+1000]",
+    "a.out[4711]: segfault at 0 ip 000055d5 sp 00007ffd error 6 in GPU has fallen off the bus[55d5+1000]",
+    "NVRM: Xid ([4711]: segfault at 0 ip 000055d5 sp 00007ffd error 6 in x): 79, y[55d5+1000]",
+    "XFS (): a[4711]: segfault at 0 ip 000055d5 sp 00007ffd error 6 in shutdown[55d5+1000]",
+    "XFS (): a[4711]: unhandled signal 11 code 0x1 at 0x0 in shutdown[55d5+1000]",
+    "traps: a.out[4711] trap divide error ip:55d5 sp:7ffd error:0 in NETDEV WATCHDOG: eth0[55d5+1000]",
+    "a.out[4711]: segfault at 0 ip 000055d5 sp 00007ffd error 6 in x\nGPU has fallen off the bus[55d5+1000]",
+    "process '/tmp/GPU has fallen off the bus' started with executable stack",
+    "overlayfs: failed to resolve '/tmp/GPU has fallen off the bus': -2",
+    "tmpfs: Unknown parameter 'GPU has fallen off the bus'",
+    "[   4711]  2001  4711   123456    12345   131072        0             0 EXT4-fs error",
+    "[   4711]  2001  4711   123456    12345   131072        0             0 I/O error, dev s",
+    "Out of memory: Killed process 4711 (EDAC x: 1 UE ) total-vm:104857600kB, anon-rss:67108864kB",
+    "XFS (): invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+]
 
 
 @pytest.mark.parametrize("line", REASONS)
@@ -60,6 +77,20 @@ def test_a_line_that_says_broken_hardware_is_a_finding(machine: Machine, line: s
 def test_a_line_that_a_program_or_a_repair_caused_is_none(machine: Machine, line: str) -> None:
     machine.command_says("dmesg", f"[ 9990.123456] {line}\n")
     assert machine.check("kernel-log") == HEALTHY
+
+
+@pytest.mark.parametrize("line", FORGED)
+def test_no_user_can_make_a_line_that_reads_like_broken_hardware(machine: Machine, line: str) -> None:
+    machine.command_says("dmesg", f"[ 9990.123456] {line}\n")
+    assert machine.check("kernel-log") == HEALTHY
+
+
+@pytest.mark.parametrize("caller", ["[    T1]", " [   C12]"])
+def test_a_time_counts_where_the_kernel_says_who_spoke_as_well(machine: Machine, caller: str) -> None:
+    machine.command_says("dmesg", f"[ 6399.000000]{caller} {REASONS[0]}\n")
+    assert machine.check("kernel-log") == HEALTHY
+    machine.command_says("dmesg", f"[ 6401.000000]{caller} {REASONS[0]}\n")
+    assert machine.check("kernel-log") == Answer(1, f"{REASONS[0][:150]} (1 such in the last 60 min)")
 
 
 def test_only_the_last_hour_counts(machine: Machine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,24 @@ def test_a_folder_that_takes_no_file_is_a_finding(machine: Machine) -> None:
     machine.command_says("df", DF)
     assert disks(machine, "/proc/self").said.startswith("/proc/self can't be written to")
     assert disks(machine, "/not/there/at/all", "/") == HEALTHY
+
+
+def test_a_link_put_in_the_place_of_the_file_leads_root_nowhere(machine: Machine) -> None:
+    """In a scratch folder that is everybody's, without a sticky bit, others can rename and replace what is root's."""
+    machine.command_says("df", DF)
+    precious = machine.write("precious", "whole")
+    real = shutil.which("mktemp")
+    # Whoever watches the folder, and is quick: between the making of the file and its writing.
+    machine.command(
+        "mktemp",
+        f"""name=$({real} "$@") || exit
+if [ -e "$name" ]; then rm -f "$name"; ln -s '{precious}' "$name"; fi
+printf '%s\n' "$name" """,
+    )
+    machine.commands.joinpath("ln").symlink_to(shutil.which("ln") or "/bin/ln")
+    assert disks(machine) == HEALTHY
+    assert precious.read_text() == "whole"
+    assert list((machine.folder / "shm").iterdir()) == []
 
 
 def mounts(machine: Machine, *lines: str) -> None:

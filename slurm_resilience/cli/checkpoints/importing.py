@@ -74,7 +74,7 @@ def import_(
     \b
     Examples:
         slurm-resilience checkpoints import RUN --from last.ckpt
-        slurm-resilience checkpoints import RUN --from checkpoint-500 --as model=model --as optimizer=optimizer
+        slurm-resilience checkpoints import RUN --from checkpoint-500 --as model=model
         slurm-resilience checkpoints import RUN --from weights.pt --as net=. --step 0
     """
     from slurm_resilience.manifest.journal import Journal

@@ -58,7 +58,7 @@ def prune(
     \b
     Examples:
         slurm-resilience checkpoints prune RUN --keep-last 3 --dry-run
-        slurm-resilience checkpoints prune RUN --keep-last 2 --keep-best 3 --metric-mode max --keep-every 10000
+        slurm-resilience checkpoints prune RUN --keep-last 2 --keep-best 3 --metric-mode max
     """
     from slurm_resilience.checkpoint.retention import Policy
     from slurm_resilience.manifest.chain import Chain

@@ -1,4 +1,4 @@
-"""Aborts: whose line explains one, and which exceptions were only printed where somebody aborted. Pure."""
+"""Aborts and faults: whose line explains one, and which exceptions were only printed where somebody aborted. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from dataclasses import replace
 
 from slurm_resilience.triage.account.suspect import Suspect, Tier
 
+_FAULTS = {
+    "Segmentation fault": "SIGSEGV",
+    "Bus error": "SIGBUS",
+    "Illegal instruction": "SIGILL",
+    "Floating point exception": "SIGFPE",
+}
+_OF_A_FAULT = "Fatal Python error: "
 _BEFORE_AN_ABORT = ("what():", "terminate called")
 """So C++ says why it aborts; of an exception that nobody catches there."""
 
@@ -14,6 +21,14 @@ _BEFORE_AN_ABORT = ("what():", "terminate called")
 def of_another(suspect: Suspect, end: Suspect) -> bool:
     """An exception of Python's that ends a process makes it leave with 1: an abort of who didn't say it is no such."""
     return end.signal == "SIGABRT" and suspect.of_python and not suspect.ranks & end.ranks
+
+
+def same_fault(suspect: Suspect, end: Suspect) -> bool:
+    """The interpreter's last word of a fault, which doesn't say whose: somebody of that place ended by that signal."""
+    if suspect.ranks or suspect.who.task is not None or not suspect.text.startswith(_OF_A_FAULT):
+        return False
+    said = suspect.text.removeprefix(_OF_A_FAULT)
+    return end.signal is not None and _FAULTS.get(said.strip()) == end.signal and one_place(suspect, end)
 
 
 def as_aborted(end: Suspect, others: Sequence[Suspect]) -> Suspect:

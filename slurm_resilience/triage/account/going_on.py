@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from slurm_resilience.manifest.records import Cause
-from slurm_resilience.triage.account.suspect import AT_ANY_END
+from slurm_resilience.triage.account.suspect import ASKED_AGAIN, AT_ANY_END
 from slurm_resilience.triage.event import Event, Place
 from slurm_resilience.triage.known.entry import Role
 from slurm_resilience.triage.signature import normalised
@@ -39,12 +39,12 @@ def gone_on_after(events: Iterable[Event]) -> frozenset[Place]:
 
 def _tells_of_an_end(event: Event) -> bool:
     known = event.known
-    return known is not None and known.role in (Role.CASCADE, Role.WAIT) and known.name not in AT_ANY_END
+    return known is not None and known.role in (Role.CASCADE, Role.WAIT) and known.name not in AT_ANY_END | ASKED_AGAIN
 
 
 def _may_be_lived_through(event: Event) -> bool:
     known = event.known
-    if known is None:
+    if known is None or known.name in ASKED_AGAIN:
         return True
     return known.role is Role.ROOT and known.writer not in _NEVER_PRINTED_FOR_FUN and known.cause is not Cause.CANCELLED
 

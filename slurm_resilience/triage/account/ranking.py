@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slurm_resilience.manifest.records import Cause
-from slurm_resilience.triage.account.abort import as_aborted, lived_on, of_another, one_place
+from slurm_resilience.triage.account.abort import as_aborted, lived_on, of_another, one_place, same_fault
 from slurm_resilience.triage.account.account import Verdict, Who
 from slurm_resilience.triage.account.roster import Roster
 from slurm_resilience.triage.account.suspect import REPORTERS, Suspect, Tier
@@ -89,6 +89,8 @@ def _explains(suspect: Suspect, end: Suspect) -> bool:
     if suspect.cause is Cause.OUT_OF_MEMORY and suspect.tier is Tier.EXPLICIT:
         killed = end.signal == "SIGKILL" and one_place(suspect, end) and not (suspect.ranks and end.ranks)
         return killed or bool(suspect.ranks & end.ranks)
+    if same_fault(suspect, end):
+        return True
     if end.ranks:
         if not suspect.ranks & end.ranks:
             return False

@@ -70,7 +70,8 @@ class Roster:
                     locals_.setdefault((node, speaker.local_rank), speaker.rank)
         task_is_rank = facts.task_is_rank or _no_launcher(events, facts)
         seen |= {log.rank for log in facts.logs if log.rank is not None} | set(range(facts.world_size or 0))
-        seen |= set(tasks) if task_is_rank else set()
+        if task_is_rank:
+            seen |= set(tasks) | {speaker.task for speaker in _speakers(events, failures) if speaker.task is not None}
         known_nodes = _nodes(facts, ranks.values(), tasks.values())
         return cls(
             {rank: _most(votes) for rank, votes in ranks.items()},
@@ -168,6 +169,9 @@ def _speakers(events: Iterable[Event], failures: Iterable[RankFailure]) -> Itera
     for event in events:
         yield event.speaker
         yield event.about
+        if event.about.node is not None and event.about.task is None:  # `error: n1: tasks 0-3: …`
+            groups = dict(event.groups)
+            yield from (Speaker(event.about.node, task=task) for task in numbers(groups.get("tasks", "")))
     yield from map(speaker_of, failures)
 
 

@@ -17,7 +17,7 @@ from slurm_resilience.triage.account.remedy import advice_on, release_notes
 from slurm_resilience.triage.account.roster import Roster, completed, speaker_of
 from slurm_resilience.triage.account.selection import by_file_names, of_attempt, on_corrected_clocks
 from slurm_resilience.triage.account.silence import of_dumps, silent_nodes, silent_supervisor, waited_for
-from slurm_resilience.triage.account.suspect import AT_ANY_END, WORDS, Suspect, Tier, of_events
+from slurm_resilience.triage.account.suspect import ASKED_AGAIN, AT_ANY_END, WORDS, Suspect, Tier, of_events
 from slurm_resilience.triage.account.told_ends import of_deaths
 from slurm_resilience.triage.account.trust import how_sure, why_not
 from slurm_resilience.triage.account.wording import sentence_of, title_of
@@ -189,7 +189,8 @@ def _proves_nothing(ranked: Ranked, facts: Facts) -> bool:
 def _of_a_healthy_run(one: Suspect, facts: Facts) -> bool:
     if one.tier is Tier.SEEN and one.known is not None and one.known.name in AT_ANY_END:
         return True
-    printed = one.tier in (Tier.EXPLICIT, Tier.AFTER_A_PEER) and not one.is_end and bool(one.quotes)
+    asked_again = one.known is not None and one.known.name in ASKED_AGAIN
+    printed = (one.tier in (Tier.EXPLICIT, Tier.AFTER_A_PEER) or asked_again) and not one.is_end and bool(one.quotes)
     return printed and all(quote.place in facts.went_on for quote in one.quotes)
 
 

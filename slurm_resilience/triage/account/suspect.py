@@ -25,7 +25,7 @@ class Tier(enum.IntEnum):
     SILENT = 4  # a node that says nothing more
     AFTER_A_PEER = 5  # an exception of a rank that had lost a peer before
     WAITED = 6  # somebody waited in vain
-    TOLD = 7  # a launcher was told to end, and nobody says by whom
+    TOLD = 7  # a launcher or a program was told to end, and nobody says by whom
     LEFT = 8  # a process left with an error, and its words are not here
     STEP_ENDED = 9  # Slurm ended the step, for one of its tasks or from outside
     SEEN = 10  # somebody's death as others see it
@@ -36,7 +36,10 @@ WORDS = frozenset({Cause.TIME_LIMIT, Cause.PREEMPTED, Cause.NODE_FAILURE})
 _MEMORY_RECORDS = frozenset({"slurm", "kernel"})
 EXCEPTION = "exception"
 _OF_PYTHON = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failure)\b(?::|\s*$)")
-_TOLD = "elastic.signalled"
+INTERRUPTED = "slurm.interrupted"
+_TOLD = frozenset({"elastic.signalled", INTERRUPTED})
+_PYTHON_TOLD = "python.told-to-end"
+_SIGINT = "KeyboardInterrupt"
 _WORKER_KILLED = "dataloader.killed"
 _STEP_ENDED = frozenset({"slurm.cancelled", "slurm.cancelled-by-signal"})
 
@@ -223,7 +226,7 @@ def _tier(event: Event) -> Tier:
             return Tier.EXPLICIT
         case Role.WAIT:
             return Tier.WAITED
-        case Role.CASCADE if known.name == _TOLD and "15" in event.text:
+        case Role.CASCADE if known.name in _TOLD or (known.name == _PYTHON_TOLD and _SIGINT in event.text):
             return Tier.TOLD
         case Role.CASCADE if known.name == _WORKER_KILLED:
             return Tier.KILLED
@@ -258,5 +261,16 @@ def _raised(text: str) -> str:
 
 AT_ANY_END = frozenset({"c10d.store-gone", "c10d.connection-failed", "elastic.store-lost", "elastic.closed"})
 """What healthy runs have too, whose processes leave one after the other."""
+ASKED_AGAIN = frozenset(
+    {
+        "huggingface.file-vanished",
+        "huggingface.host-lost",
+        "python.connection",
+        "python.web-unreachable",
+        "storage.object-busy",
+        "storage.object-unreachable",
+    }
+)
+"""Troubles with others that many a program prints, and asks again."""
 REPORTERS = frozenset({"slurm", "elastic", "ours"})
 """Who tells of others' ends: their lines are no rank's own words."""

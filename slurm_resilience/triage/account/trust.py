@@ -7,7 +7,7 @@ from slurm_resilience.triage.account.account import Sure, Verdict
 from slurm_resilience.triage.account.facts import Facts
 from slurm_resilience.triage.account.ranking import Ranked
 from slurm_resilience.triage.account.roster import Roster
-from slurm_resilience.triage.account.suspect import Suspect, Tier
+from slurm_resilience.triage.account.suspect import INTERRUPTED, Suspect, Tier
 from slurm_resilience.triage.evidence import CLOCKS_AGREE_S
 
 
@@ -49,7 +49,7 @@ def _by_the_lines(root: Suspect, ranked: Ranked) -> tuple[Sure, str]:
         case Tier.WAITED:
             return Sure.GUESS, "a peer that hangs and a network that is cut look the same to those who wait"
         case Tier.TOLD:
-            return _of_order(root)
+            return _of_order(root, ranked)
         case Tier.LEFT:
             return Sure.GUESS, "it left with an error, and its own words are not among what was read"
         case Tier.STEP_ENDED:
@@ -64,9 +64,11 @@ def _of_kill(root: Suspect) -> str:
     return "who died first is known; nothing says who killed it: no out-of-memory record, not Slurm"
 
 
-def _of_order(root: Suspect) -> tuple[Sure, str]:
+def _of_order(root: Suspect, ranked: Ranked) -> tuple[Sure, str]:
     if root.cause is Cause.SUPERVISOR_DIED:
         return Sure.GUESS, "who would say why an end comes has said nothing; it may also have been killed with the job"
+    if any(one.known is not None and one.known.name == INTERRUPTED for one in (*ranked.suspects, *ranked.followed)):
+        return Sure.LIKELY, "srun says that it passed Ctrl-C on, and nobody complained before"
     return Sure.LIKELY, "it was told to end before anybody else complained; nothing says by whom"
 
 

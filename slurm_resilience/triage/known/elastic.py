@@ -26,7 +26,7 @@ ELASTIC = (
         "a worker did not end when it was told to, and was killed",
         r"(?:Unable to shutdown process|Process) (?P<pid>\d+) (?:via \S+, forcefully exiting via|did not exit after "
         r"\S+ within)",
-        ("Unable to shutdown process", "did not exit after"),
+        ("Unable to shutdown process", "forcefully exiting via", "did not exit after"),
         _TEXT,
     ),
     cascade(

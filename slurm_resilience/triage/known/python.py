@@ -223,6 +223,16 @@ PYTHON = (
         "find the file in the traceback, and fetch or write it anew",
         retry=Retry.UNKNOWN,
     ),
+    root(
+        "python.setting-unknown",
+        "the program's configuration has no setting of that name",
+        r"Could not override '(?P<path>[^']{1,160})'|Key '[^']{1,160}' is not in struct",
+        ("Could not override '", "' is not in struct"),
+        Cause.CRASHED,
+        "Hydra 1.3 and OmegaConf 2.3, from memory",
+        do="mend the command line of the training: the setting is spelt otherwise, or is new (+name=…)",
+        retry=Retry.USELESS,
+    ),
     cascade(
         "python.abort",
         "the process ended itself by SIGABRT: libraries do so once a peer is gone",
@@ -261,8 +271,8 @@ PYTHON = (
     advice(
         "python.ignored",
         "an exception that nobody waited for, most often of the leaving",
-        r"^Exception ignored in: ",
-        "Exception ignored in",
+        r"^Exception ignored (?:in|on|while|from)\b",
+        "Exception ignored ",
         _RUN,
     ),
 )

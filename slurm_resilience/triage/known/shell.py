@@ -17,6 +17,14 @@ SHELL = (
         _BASH,
         remedy=Remedy("look for a record of memory that ran out: only that says that this was why", Retry.UNKNOWN),
     ),
+    cascade(
+        "shell.child-killed",
+        "something killed the program that this one had started: for want of memory, or a person",
+        r"CalledProcessError: Command .{1,2000}died with <Signals\.(?:SIGKILL|SIGTERM|SIGINT): ",
+        "died with <Signals.",
+        "Python 3.11, Lib/subprocess.py: so Accelerate's launcher says it of the training",
+        remedy=Remedy("look for a record of memory that ran out: only that says that this was why", Retry.UNKNOWN),
+    ),
     root(
         "shell.faulted",
         "a process was ended by a memory fault",

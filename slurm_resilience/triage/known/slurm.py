@@ -267,6 +267,13 @@ SLURM = (
         "Slurm 22.05.8, run here",
     ),
     cascade(
+        "slurm.interrupted",
+        "somebody pressed Ctrl-C at srun",
+        r"srun: (?:error: )?sending Ctrl-C to ",
+        "sending Ctrl-C to ",
+        "Slurm, src/srun/libsrun/srun_job.c, from memory",
+    ),
+    cascade(
         "slurm.first-task-exited",
         "one task ended while the others went on, and Slurm waited no longer for them",
         r"srun: First task exited",

@@ -146,8 +146,8 @@ TORCH = (
     _bug(
         "not-a-number",
         "the training has diverged: a loss or a gradient is no number any more",
-        r"Function '(?P<what>\w+)' returned nan values in its|[Ll]oss is nan, stopping training|found NaN "
-        r"in local (?:grad norm|forward loss)|"
+        r"Function '(?P<what>\w+)' returned nan values in its|[Ll]oss is (?:nan|NaN|-?inf), stopping training|"
+        r"found NaN in local (?:grad norm|forward loss)|"
         r"Unexpected result nan \(message=|non-finite (?:loss|grad)[^\n]{0,60}(?:stop|abort|exit)|"
         r"The total norm of order \S{1,12} for gradients from `parameters` is non-finite",
         (

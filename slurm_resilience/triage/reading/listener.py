@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from slurm_resilience.triage.event import Event, Place, Speaker
+from slurm_resilience.triage.known.entry import Role
 from slurm_resilience.triage.reading.crashes import crash_in
 from slurm_resilience.triage.reading.log_report import AttemptPart, RankFailure
 from slurm_resilience.triage.reading.matcher import Matched, Matcher, excerpt
@@ -14,7 +15,7 @@ from slurm_resilience.triage.reading.sections import mark_in
 from slurm_resilience.triage.reading.speakers import NOBODY, spoken, together
 from slurm_resilience.triage.reading.tally import Tally
 from slurm_resilience.triage.reading.torchrun_table import Row, Table, table_begun
-from slurm_resilience.triage.reading.tracebacks import Part, Traceback, traceback_begun
+from slurm_resilience.triage.reading.tracebacks import Part, Traceback, told_in_one_line, traceback_begun
 from slurm_resilience.triage.reading.vocabulary import Sign
 
 FOREIGN = 2000
@@ -22,6 +23,8 @@ FOREIGN = 2000
 PARTS = 1000
 FAILURES = 20_000
 SPEAKERS = 10_000
+_HEAD = 3
+"""A traceback begins so few lines behind the word that it ended nothing."""
 _Voice = tuple[int | None, int | None, int | None, str | None]
 _NO_VOICE: _Voice = (None, None, None, None)
 
@@ -37,6 +40,8 @@ class _Open:
     raised: list[Event] = field(default_factory=list)
     """An event for each of the traceback's links."""
     not_before_s: float | None = None
+    ended_nothing: bool = False
+    """Python has printed it, and gone on: an exception in a destructor, in a log handler, at the exit."""
 
 
 @dataclass(slots=True)
@@ -51,6 +56,8 @@ class Listener:
     open: dict[_Voice, _Open] = field(default_factory=dict)
     latest_s: float | None = None
     """The time of the last line that was heard and had one."""
+    _unraisable: dict[_Voice, int] = field(default_factory=dict)
+    """By voice, the last line that says of an exception that nobody was there to catch it."""
     _section: Speaker = NOBODY
     _whole: dict[Speaker, Speaker] = field(default_factory=dict)
 
@@ -68,6 +75,8 @@ class Listener:
         if signs:
             if Sign.SECTION in signs:
                 self._begin_part(line, number)
+            if Sign.UNRAISABLE in signs and len(self._unraisable) < SPEAKERS:
+                self._unraisable[voice] = number
             if Sign.TRACEBACK in signs and self._begin_traceback(voice, speaker, said, number):
                 return
             table = table_begun(said, self._who(speaker)) if Sign.TABLE in signs else None
@@ -76,6 +85,11 @@ class Listener:
                 self.open[voice] = _Open(speaker, number, table=table)
         matched = self.matcher.find(places, line, said) if places else None
         crash = crash_in(said) if matched is None and Sign.CRASH in signs else None
+        raised = told_in_one_line(said) if matched is None and Sign.TRACEBACK in signs else None
+        if raised is not None:
+            event, not_before_s = self._event(number, line, said, speaker, None, 0, 1)
+            self.tally.add(replace(event, text=excerpt(raised, 0)), not_before_s)
+            return
         if matched is not None or crash is not None:
             self.tally.add(*self._event(number, line, said, speaker, matched, crash or 0, 1))
 
@@ -109,7 +123,11 @@ class Listener:
         if traceback is None:
             return False
         self._end(voice)
-        self.open[voice] = _Open(speaker, number, traceback=traceback, not_before_s=self.latest_s)
+        said_so = self._unraisable.get(voice)
+        ended_nothing = said_so is not None and number - said_so <= _HEAD
+        self.open[voice] = _Open(
+            speaker, number, traceback=traceback, not_before_s=self.latest_s, ended_nothing=ended_nothing
+        )
         return True
 
     def _go_on(self, voice: _Voice, open_: _Open, said: str, number: int, line: str, places: Sequence[int]) -> bool:
@@ -142,7 +160,9 @@ class Listener:
             for row in open_.table.rows:
                 self._tell_row(row)
         elif open_.raised and open_.traceback is not None:
-            self.tally.add(_raised(open_.raised, open_.traceback), open_.not_before_s)
+            event = _raised(open_.raised, open_.traceback)
+            if not open_.ended_nothing or (event.known is not None and event.known.role is Role.ROOT):
+                self.tally.add(event, open_.not_before_s)
 
     def _tell_row(self, row: Row) -> None:
         failure = replace(row.failure, place=Place(self.path, row.failure.place.line))

@@ -22,10 +22,12 @@ _ISO = (
     + _CLOCK.format("i")
     + r"(?: ?(?P<iz>Z|[+-]\d\d:?\d\d)\b)?"
 )
+_SLASHED = r"(?<![\d/])(?P<um>\d\d)/(?P<ud>\d\d)/(?P<uY>\d{4}),? " + _CLOCK.format("u") + r"(?! ?[AP]M\b)"
+"""As Hugging Face's examples write it; elsewhere the day comes first."""
 _GLOG = r"(?<![A-Za-z0-9])[IWEF](?P<gm>\d\d)(?P<gd>\d\d) " + _CLOCK.format("g")
 _DMESG_T = rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<tm>{_NAMES}) +(?P<td>\d\d?) {_CLOCK.format('t')} (?P<tY>\d{{4}})\]"
 _SYSLOG = rf"(?<![A-Za-z])(?P<sm>{_NAMES}) {{1,2}}(?P<sd>\d\d?) {_CLOCK.format('s')}"
-_TIME = re.compile(f"{_ISO}|{_GLOG}|{_DMESG_T}|{_SYSLOG}")
+_TIME = re.compile(f"{_ISO}|{_SLASHED}|{_GLOG}|{_DMESG_T}|{_SYSLOG}")
 _SOME_CLOCK = re.compile(r":\d\d:\d\d")
 _SINCE_BOOT = re.compile(r"^(?:<\d+>)?\[ *(\d{1,9}\.\d{1,9})\]")
 _DAY = timedelta(days=1)
@@ -61,6 +63,8 @@ class Moments:
         microsecond = int((fraction or "0")[:6].ljust(6, "0"))
         clock = (int(found[f"{kind}H"]), int(found[f"{kind}M"]), int(found[f"{kind}S"]), microsecond)
         day = int(found[f"{kind}d"])
+        if kind == "u":
+            return self._nearest(int(found["uY"]), month, day, clock)
         if kind in "it":
             year = int(found[f"{kind}Y"])
             zone = _zone(found["iz"]) if kind == "i" else None
@@ -74,6 +78,15 @@ class Moments:
             if moment <= changed + _DAY:
                 return moment.timestamp()
         raise ValueError
+
+    def _nearest(self, year: int, first: int, second: int, clock: tuple[int, int, int, int]) -> float:
+        """Month and day, in the order that brings it nearer to the file's last change."""
+        moments = [
+            datetime(year, month, day, *clock).timestamp()  # noqa: DTZ001 - the line names no zone
+            for month, day in ((first, second), (second, first))
+            if month <= len(_MONTHS)
+        ]
+        return min(moments, key=lambda moment: abs(moment - self.changed_s))  # none: ValueError
 
 
 def _zone(text: str | None) -> timezone | None:

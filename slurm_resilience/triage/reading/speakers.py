@@ -13,6 +13,8 @@ from slurm_resilience.triage.event import Speaker
 NOBODY = Speaker()
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _TAGS_AT_MOST = 8
+_JSON_RANK = re.compile(r'"(?:global_)?rank": ?"?(\d{1,7})\b')
+_JSON_AT_MOST = 400
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATE = r"\d{4}[-/]\d\d[-/]\d\d[T _]" + _CLOCK + r"(?: ?(?:Z|[+-]\d\d:?\d\d)\b)?"
 _SYSLOG_DATE = r"[A-Z][a-z]{2} {1,2}\d{1,2} " + _CLOCK
@@ -33,6 +35,10 @@ _TAGS = (
     rf"{_DATE}(?=[ \]|:-])[ |]{{0,3}}(?:- )?",
     rf"(?P<node2>{_HOST}):(?P<pid2>\d{{1,8}}):\d{{1,8}} \[-?\d{{1,4}}\] (?=.{{0,120}}NCCL)",
     rf"\[(?P<node3>{_HOST}):(?P<pid3>\d{{1,8}})\] ?",  # Open MPI
+    r"\[\d{1,7},(?P<rank4>\d{1,7})\]<std(?:out|err|diag)>: ?",  # mpirun --tag-output
+    # pdsh, before a tag of the rank's or a time; a host with a number, which no level and no exception has.
+    # pdsh, before a tag of the rank's or a time; a host with a number in it, as no level and no exception has.
+    rf"(?=[A-Za-z][A-Za-z_.-]{{0,80}}\d)(?P<node4>{_HOST}): (?=\[(?:[Rr]ank[ :=]?\d|\d{{4}}-\d\d-\d\d))",
     r"\((?:[\w.:-]{1,80} )?pid=(?P<pid4>\d{1,8})(?:, [^)\n]{1,80})?\) ?",  # Ray
 )
 _TAG = re.compile(rf"\s{{0,8}}(?:{'|'.join(_TAGS)})")
@@ -53,6 +59,8 @@ def spoken(line: str) -> tuple[Speaker, str]:
                 if value is not None:
                     who.setdefault(name.rstrip("234"), value)
         at = tag.end()
+    if line.startswith("{") and (rank := _JSON_RANK.search(line, 0, _JSON_AT_MOST)) is not None:
+        who["rank"] = rank[1]
     return (speaker_of(who) if who else NOBODY), line[at:]
 
 
@@ -94,7 +102,10 @@ _LOCAL_RANK = re.compile(r"local[-_.]?rank[-_.]?(\d{1,5})", re.IGNORECASE)
 _RANK = re.compile(r"(?<![A-Za-z])(?<!local[-_.])(?:global[-_.]?)?rank[-_.]?(\d{1,7})", re.IGNORECASE)
 _TASK = re.compile(r"(?<![A-Za-z])(?:task|proc)[-_.]?(\d{1,7})", re.IGNORECASE)
 _NODE = re.compile(
-    r"(?:^|(?<=[._]))(?:node|host)[-_.](?!(?:out|err|log|txt)\b)([A-Za-z][A-Za-z0-9-]*?)(?=[._]|$)", re.IGNORECASE
+    r"(?:(?:^|(?<=\.))(?:node|host)[-.](?!(?:out|err|log|txt)\b)([A-Za-z][A-Za-z0-9-]*?)"
+    r"|(?:^|(?<=\.))(?:node|host)_([A-Za-z]+\d[A-Za-z0-9-]*?)"  # `node_test` is what somebody calls his job
+    r"|(?<=_)(?<!multi_)(?<!single_)(?:node|host)-([A-Za-z][A-Za-z0-9-]*?))(?=[._]|$)",
+    re.IGNORECASE,
 )
 _TORCHRUN = re.compile(r"attempt_\d+/(\d{1,5})/(?:stdout|stderr)\.log$|attempt_\d+/(\d{1,5})/error\.json$")
 _OUR_ATTEMPT = re.compile(r"(?:^|/)attempts/(\d{4,9})/[^/]+$")

@@ -11,9 +11,21 @@ import re
 from dataclasses import dataclass, field
 
 BEGIN = "Traceback (most recent call last):"
+FRAMED = "─ Traceback (most recent call last) ─"
+"""So `rich` begins one, in a frame of lines."""
+UNRAISABLE = (
+    "Exception ignored ",
+    "--- Logging error ---",
+    "Error in atexit._run_exitfuncs",
+    "Error in sys.excepthook",
+)
+"""What stands before a traceback that ended nothing: Python prints it, and goes on with what it was at."""
 _GROUP_BEGIN = "Exception Group Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w{0,100}\.){0,20}[A-Za-z_]\w{0,100}(?::(?: |$)|$)")
+_IN_FRAMES = (" ", "\t", "│", "╭", "╰", "> File ", "[Previous line repeated")
+"""How lines of frames begin: Python's, `rich`'s, loguru's."""
 _IN_GROUP = re.compile(r"\s*[|+](?:-\+)?[- ]?")
+_QUOTED = re.compile(r"(?:[^\"\\]|\\.)*")
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _AFTER = 20
 """Lines after an exception in which its message may go on, or another exception be chained to it."""
@@ -49,7 +61,9 @@ class Traceback:
     """Open from its first line until it is `over`."""
 
     margin: str = ""
-    """What stands before each of its lines, as blanks of a table."""
+    """What stands before each of its lines, as blanks of a table, or a label that we don't know (`n2: `)."""
+    before: str = ""
+    """What stands before its first line, until its next one shows whether that is its margin."""
     links: list[Link] = field(default_factory=list)
     inner: Link | None = None
     """The first exception of a group of them."""
@@ -65,8 +79,15 @@ class Traceback:
         text = text.rstrip()
         if not text.strip():
             return Part.INSIDE if self._state is _State.FRAMES else Part.MESSAGE
+        if self.before:
+            if not text.startswith((self.before, *_IN_FRAMES)):  # somebody else's, or it was cut short
+                self.over = self.lines > _AFTER
+                return Part.NOT_MINE
+            if text.startswith(self.before):
+                self.margin = self.before
+            self.before = ""
         if not text.startswith(self.margin):
-            self.over = True
+            self.over = self.margin.isspace() or self.lines > _FRAMES  # behind a label others may write in between
             return Part.NOT_MINE
         text = text[len(self.margin) :]
         if self._group:
@@ -80,7 +101,7 @@ class Traceback:
                 return self._take_chained(text)
 
     def _take_frame(self, text: str, line: int) -> Part:
-        if text[0] in " \t" or text.startswith("[Previous line repeated"):
+        if text.startswith(_IN_FRAMES):
             self.over = self.lines > _FRAMES
             return Part.INSIDE
         if _EXCEPTION.match(text) is None:  # cut short, or not one
@@ -94,7 +115,7 @@ class Traceback:
         if text.startswith(_CHAINED):
             self._state, self._after = _State.CHAINED, 0
             return Part.INSIDE
-        if BEGIN in text:  # somebody's next one, not chained to this
+        if BEGIN in text or FRAMED in text:  # somebody's next one, not chained to this
             self.over = True
             return Part.NOT_MINE
         self._after += 1
@@ -105,7 +126,7 @@ class Traceback:
         if text.endswith(_GROUP_BEGIN):
             self._group, self._state = True, _State.FRAMES
             return Part.INSIDE
-        if text.endswith(BEGIN):
+        if text.endswith(BEGIN) or FRAMED in text:
             self._state = _State.FRAMES
             return Part.INSIDE
         self._after += 1
@@ -134,7 +155,7 @@ class Traceback:
     @property
     def in_frames(self) -> bool:
         """Indented lines are of it."""
-        return self._state is _State.FRAMES and not self._group and not self.margin
+        return self._state is _State.FRAMES and not self._group and not self.margin and not self.before
 
     @property
     def first(self) -> Link | None:
@@ -144,13 +165,23 @@ class Traceback:
         return self.links[0] if len(self.links) > 1 else None
 
 
+def told_in_one_line(text: str) -> str | None:
+    """The exception of a traceback whose ends of lines are written as `\\n`: in JSON, in a `repr`."""
+    _, begin, rest = text.partition(BEGIN + "\\n")
+    inside = _QUOTED.match(rest) if begin else None
+    lines = [] if inside is None else inside[0].split("\\n")
+    return next((line for line in reversed(lines) if line[:1] not in ("", " ") and _EXCEPTION.match(line)), None)
+
+
 def traceback_begun(text: str) -> Traceback | None:
     """Whether the line begins one, perhaps behind a progress bar that ended without a newline."""
     at = text.find(BEGIN)
     if at < 0:
+        return Traceback() if FRAMED in text else None
+    if text[at + len(BEGIN) :].strip():  # all of it in one line
         return None
     group = text.rfind(_GROUP_BEGIN, 0, at + len(BEGIN))
     if group >= 0:
         return Traceback(_group=True)
     before = text[:at]
-    return Traceback(margin=before if before.isspace() else "")
+    return Traceback(margin=before) if before.isspace() else Traceback(before=before)

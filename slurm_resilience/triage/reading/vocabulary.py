@@ -14,6 +14,7 @@ class Sign(enum.Enum):
     """What a text is a sign of, beside the table's failures."""
 
     TRACEBACK = enum.auto()
+    UNRAISABLE = enum.auto()
     TABLE = enum.auto()
     SECTION = enum.auto()
     CRASH = enum.auto()
@@ -21,7 +22,8 @@ class Sign(enum.Enum):
 
 NO_SIGN: frozenset[Sign] = frozenset()
 _SIGNS = {
-    Sign.TRACEBACK: (tracebacks.BEGIN,),
+    Sign.TRACEBACK: (tracebacks.BEGIN, tracebacks.FRAMED),
+    Sign.UNRAISABLE: tracebacks.UNRAISABLE,
     Sign.TABLE: (torchrun_table.BEGIN, torchrun_table.FAILURES),
     Sign.SECTION: sections.HINTS,
     Sign.CRASH: crashes.HINTS,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from slurm_resilience.cli.exits import SentenceCommand, SentenceGroup
+from slurm_resilience.cli.main import cli
+from slurm_resilience.cli.srun_resilient import command as srun_resilient
 from slurm_resilience.cli.table import Column, print_table
 from slurm_resilience.cli.wording import count_text, duration_text
 from slurm_resilience.errors import (
@@ -107,3 +110,21 @@ def test_an_error_of_the_program_itself_is_not_hidden() -> None:
         raise KeyError
 
     assert isinstance(CliRunner().invoke(broken).exception, KeyError)
+
+
+def commands_below(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name in group.list_commands(click.Context(group)):
+        found = group.get_command(click.Context(group), name)
+        assert found is not None
+        yield (*path, name)
+        if isinstance(found, click.Group):
+            yield from commands_below(found, (*path, name))
+
+
+def test_no_help_is_wider_than_a_hundred_columns() -> None:
+    runner = CliRunner()
+    asked = [(cli, words) for words in [(), *commands_below(cli)]]
+    for program, words in [*asked, (srun_resilient, ())]:
+        shown = runner.invoke(program, [*words, "--help"], env={"COLUMNS": "200"})
+        assert shown.exit_code == 0
+        assert [line for line in shown.output.splitlines() if len(line) > 100] == [], words

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from slurm_resilience.cli.resume import resume
 from slurm_resilience.cli.stop import stop
-from slurm_resilience.manifest.records import DecisionCarriedOut, Record, TrainingFinished
+from slurm_resilience.manifest.records import AttemptStarted, DecisionCarriedOut, Record, StopAsked, TrainingFinished
 from slurm_resilience.manifest.run_directory import RunDirectory
 from tests.unit.cli.told_runs import DEAD, ELSEWHERE, ended, own, saved, started, tell
 
@@ -29,6 +31,33 @@ def test_a_running_attempt_finds_the_stop_file_and_the_user_learns_how_to_go_on(
     assert run.stop_file.is_file()
     assert text.startswith(f"attempt 1 of run {run.path} is asked to save and stop, and not to go on\n")
     assert "to go on later, submit its batch script again" in text
+
+
+def bare(attempt: int) -> AttemptStarted:
+    return AttemptStarted(attempt, "bare", ("train.py",), "node1", None, None, None, None)
+
+
+def test_a_training_without_a_supervisor_is_not_said_to_be_asked_but_what_it_hears_is_said(tmp_path: Path) -> None:
+    run = tell(tmp_path / "run", bare(1))
+    own(run, 1, job=None)
+    text = ask(run, code=78)
+    assert not run.stop_file.exists()
+    assert f"`kill -USR1 {os.getpid()}` makes all its ranks save and stop" in text
+
+
+def test_a_training_without_a_supervisor_that_is_over_died_of_nothing_and_is_started_again_by_hand(
+    tmp_path: Path,
+) -> None:
+    run = tell(tmp_path / "run", bare(1), saved(7, 1), StopAsked(1, "WARNING", "SIGUSR1 came"))
+    sentence = (
+        "attempt 1 was started without srun-resilient and has stopped (SIGUSR1 came): started again in the same way, "
+        "it goes on from step 7\n"
+    )
+    assert ask(run) == f"nothing to stop: {sentence}"
+    before = run.journal.read_bytes()
+    found = CliRunner().invoke(resume, [str(run.path)])
+    assert (found.exit_code, found.output) == (76, sentence)
+    assert run.journal.read_bytes() == before
 
 
 def test_asking_twice_says_so_and_changes_nothing(tmp_path: Path) -> None:

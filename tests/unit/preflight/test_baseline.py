@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_resilience.preflight import baseline
-from slurm_resilience.preflight.baseline import KEPT, added, file_name, folder_of, read, record
+from slurm_resilience.preflight.baseline import (
+    ASKED_THERE,
+    KEPT,
+    added,
+    file_name,
+    folder_of,
+    for_the_nodes,
+    read,
+    record,
+)
 from slurm_resilience.preflight.result import Problem, Result, fail, ok, warn
 
 
@@ -132,3 +142,26 @@ def test_adding_never_forgets_what_is_newer(before):
     after = added(before, {"a": {"m": 7}})
     assert after["a"]["m"][-1] == 7
     assert after["a"]["m"][:-1] == before.get("a", {}).get("m", [])[-(KEPT - 1) :]
+
+
+def test_nodes_are_told_what_their_checks_ask_for_and_no_more():
+    ports = [{"mlx5_0/1": number} for number in range(20)]
+    known = {
+        "infiniband": {"active": ports, "downs": ports, "rates_gb_s": ports},
+        "storage-speed": {"write_bytes_per_s": [1.0, 2.0], "fsync_s": [0.1]},
+        "memory": {"total_bytes": [1]},
+    }
+    assert for_the_nodes({"n1": known, "n2": {"memory": {"total_bytes": [1]}}}) == {
+        "n1": {
+            "infiniband": {"active": ports[-1:], "downs": ports[-1:]},
+            "storage-speed": {"write_bytes_per_s": [1.0, 2.0]},
+        }
+    }
+
+
+def test_what_checks_ask_for_of_earlier_times_is_listed():
+    folder = Path(baseline.__file__).parent / "checks"
+    texts = [path.read_text() for path in folder.rglob("*.py")]
+    asked = {pair for text in texts for pair in re.findall(r'earlier\(context, "([^"]+)", "([^"]+)"\)', text)}
+    assert asked == ASKED_THERE
+    assert sum(text.count("earlier(context") for text in texts) == len(asked) + 1  # where it is defined: `context: …`

@@ -75,7 +75,7 @@ def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def report(left_behind: Path) -> Report:
     """Of one node on which everything goes wrong that can."""
-    registry = Registry(checks=CHECKS, baselines=lambda _: {"n1": {"fine": {"speed": [1]}}})
+    registry = Registry(checks=CHECKS, baselines=lambda _: {"n1": {"storage-speed": {"write_bytes_per_s": [1]}}})
     return _conduct(["n1"], registry, LEFT_BEHIND=str(left_behind))
 
 
@@ -95,7 +95,7 @@ def test_every_check_has_an_outcome_and_the_node_was_there_to_the_end(report: Re
 def test_a_check_knows_its_node_and_what_was_measured_there_before(report: Report) -> None:
     (result,) = _of(report, "fine")
     assert result.finding.sentence == "fine on n1"
-    assert result.finding.measured["baseline"] == {"fine": {"speed": [1]}}
+    assert result.finding.measured["baseline"] == {"storage-speed": {"write_bytes_per_s": [1]}}
 
 
 def test_a_check_that_hangs_is_broken_with_how_far_it_came_and_what_it_had_found(report: Report) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_resilience.errors import ResilienceError
 from slurm_resilience.sandbox.process import (
     Process,
     environment_of,
@@ -94,6 +95,23 @@ def test_processes_are_found_by_their_mark_and_killed_without_ourselves(child: s
     kill_all(find, timeout_s=60)
     assert not find()
     assert os.getpid() not in {process.pid for process in processes_with(lambda _, env: True)}
+
+
+def test_a_process_of_another_user_does_not_keep_the_others_alive(
+    child: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ordinary user's job has called sudo."""
+    foreign, mine, kill = known(os.getppid()), known(child.pid), os.kill
+
+    def forbid(pid: int, number: int) -> None:
+        if pid == foreign.pid:
+            raise PermissionError
+        kill(pid, number)
+
+    monkeypatch.setattr(os, "kill", forbid)
+    with pytest.raises(ResilienceError, match=f"do not die of SIGKILL: {foreign.pid}$"):
+        kill_all(lambda: [process for process in (foreign, mine) if process.alive()], timeout_s=1)
+    wait_until_dead(child)
 
 
 def test_a_child_with_an_empty_environment_is_found_by_its_parent() -> None:

@@ -20,6 +20,8 @@ from slurm_resilience.manifest.records import (
     RunCreated,
     RunId,
     SaveReason,
+    StopAsked,
+    TrainingFinished,
     checkpoint_id,
 )
 from slurm_resilience.training.rhythm import (
@@ -128,6 +130,12 @@ def test_only_ends_that_nobody_announced_are_failures() -> None:
 def test_an_end_that_nobody_told_is_a_failure_seen_until_the_last_checkpoint() -> None:
     chain = told((100.0, started(1)), (150.0, saved(10, 1)), (90_000.0, started(2)), (90_100.0, saved(20, 2)))
     assert Experience.of(chain) == Experience(1, 50.0, None)
+
+
+@pytest.mark.parametrize("word", [StopAsked(1, "WARNING", "SIGUSR1 came"), TrainingFinished(1, 10)])
+def test_an_attempt_without_a_supervisor_that_has_stopped_in_order_or_finished_is_no_failure(word: Record) -> None:
+    chain = told((100.0, started(1)), (150.0, saved(10, 1)), (151.0, word), (90_000.0, started(2)))
+    assert Experience.of(chain) == Experience(0, 50.0, None)
 
 
 def test_what_saves_cost_is_the_median_of_all_attempts() -> None:

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from slurm_resilience.signals.runtime_folder import RankPhase, rank_pages
 from slurm_resilience.signals.stop_request import StopReason, StopRequest
 from slurm_resilience.training import Stopped, open_run
 from slurm_resilience.training.environment import read_environment
+from slurm_resilience.training.opening import script_name
 from slurm_resilience.training.pace import PaceSettings
 from slurm_resilience.training.rhythm import SaveRhythm
 from slurm_resilience.training.run import Run
@@ -250,9 +252,39 @@ def test_shapes_that_have_changed_are_named(tmp_path: Path) -> None:
         list(run.steps(2))
 
 
+@pytest.mark.parametrize("wrapped_first", [True, False])
+def test_a_wrapper_that_came_or_went_is_named(tmp_path: Path, wrapped_first: bool) -> None:
+    bare = torch.nn.Linear(2, 2)
+    wrapped = torch.nn.Module()
+    wrapped.add_module("module", bare)
+    first, second = (wrapped, bare) if wrapped_first else (bare, wrapped)
+    with open_here(tmp_path) as run:
+        run.register(model=first)
+        list(run.steps(1))
+    with pytest.raises(CheckpointMismatch, match="only DistributedDataParallel makes the"), open_here(tmp_path) as run:
+        run.register(model=second)
+        list(run.steps(2))
+
+
+def test_a_run_is_called_like_its_script_or_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    for argument, name in (("src/train.py", "train"), ("/x/trainer/__main__.py", "trainer"), ("-c", "run")):
+        monkeypatch.setattr(sys, "argv", [argument])
+        assert script_name() == name
+
+
 def test_mistakes_are_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="keep_last is 0"):
         open_run(keep_last=0)
+    for options in (
+        {"if_still_saving": "Skip"},
+        {"save_every_steps": 2.5},
+        {"save_every_steps": "10"},
+        {"save_every_minutes": "5"},
+        {"metric_mode": "maximum"},
+    ):
+        (name,) = options
+        with pytest.raises(ConfigurationError, match=f"^{name} is .*: (give|it is) "):
+            open_run(**options)
     with open_here(tmp_path) as run:
         with pytest.raises(ConfigurationError, match=r"keep plain values in run\.notes"):
             run.register(best=0.5)
@@ -260,7 +292,7 @@ def test_mistakes_are_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(ConfigurationError, match="before the training loop starts"):
             run.register(model=torch.nn.Linear(1, 1))
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigurationError, match="WORLD_SIZE is 2, but torch"), open_here(tmp_path) as run:
+    with pytest.raises(ConfigurationError, match=r"has started 2 ranks .* but torch"), open_here(tmp_path) as run:
         list(run.steps(1))
 
 

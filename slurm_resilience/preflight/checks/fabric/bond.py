@@ -42,6 +42,11 @@ class Bond:
         return _LACP in self.mode
 
     @property
+    def in_reserve(self) -> bool:
+        """All links but one wait for that one to fail."""
+        return "active-backup" in self.mode
+
+    @property
     def alone(self) -> bool:
         """No switch speaks LACP with it."""
         partners = [self.partner, *(slave.partner for slave in self.slaves if slave.up)]

@@ -51,9 +51,14 @@ def judge(bond: Bond, before: Mapping[str, Any]) -> list[Finding]:
         lonely = listed(slave.name for slave in up if slave.partner == NOBODY)
         text = f"{bond.name}: no switch speaks LACP on {lonely}"
         problems.append(warn(Problem.NODE, text, _SET_UP))
+    # Of an active-backup bond one link works at a time: a slower one in reserve is how some are built.
     for what, values in (
-        ("speeds", {f"{slave.speed_mb_s} Mb/s" for slave in up if slave.speed_mb_s}),
-        ("duplex", {slave.duplex for slave in up if slave.duplex}),
+        ()
+        if bond.in_reserve
+        else (
+            ("speeds", {f"{slave.speed_mb_s} Mb/s" for slave in up if slave.speed_mb_s}),
+            ("duplex", {slave.duplex for slave in up if slave.duplex}),
+        )
     ):
         if len(values) > 1:
             text = f"{bond.name}: its links have different {what} ({listed(sorted(filter(None, values)))})"

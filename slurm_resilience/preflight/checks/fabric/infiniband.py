@@ -71,8 +71,9 @@ def _unconnected(wanted: Sequence[Port]) -> Finding:
 
 def _slower(working: Sequence[Port]) -> list[Finding]:
     problems = []
-    for layer in sorted({port.layer for port in working}):
-        rates = {port.name: port.rate_gb_s for port in working if port.layer == layer and port.rate_gb_s}
+    for layer, board in sorted({(port.layer, port.board) for port in working}):
+        alike = [port for port in working if (port.layer, port.board) == (layer, board)]
+        rates = {port.name: port.rate_gb_s for port in alike if port.rate_gb_s}
         best = max(rates.values(), default=0.0)
         slow = [f"{name} ({rate:g} Gb/s)" for name, rate in rates.items() if rate < best]
         if slow:

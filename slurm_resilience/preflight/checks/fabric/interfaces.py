@@ -13,7 +13,7 @@ from slurm_resilience.preflight.checks.fabric.nccl_names import Names, nccl_name
 from slurm_resilience.preflight.checks.fabric.nccl_settings import nccl_setting
 from slurm_resilience.preflight.checks.reading import names_in, number_in, text_of
 from slurm_resilience.preflight.checks.summary import listed, summed_up
-from slurm_resilience.preflight.result import Finding, Problem, fail, warn
+from slurm_resilience.preflight.result import Finding, Problem, fail, skipped, warn
 
 _LEAVE_OUT = "leave the node out (--exclude) and tell the admins"
 _LIKE_NCCL = ("NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
@@ -55,6 +55,8 @@ def addresses() -> dict[str, list[str]]:
 
 def interfaces(context: Context, tell: Tell, ask: Addresses = addresses) -> Iterable[Finding]:
     tell("reading /sys/class/net")
+    if not names_in(context.root / "sys" / "class" / "net"):
+        return [skipped("/sys/class/net can't be read")]  # a container without /sys: even the loopback is missing
     there = _interfaces(context.root, ask())
     wanted = _wanted(context)
     problems = [problem for source, names in wanted.items() for problem in _of_names(source, names, there)]

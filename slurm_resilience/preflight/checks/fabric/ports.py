@@ -28,6 +28,8 @@ class Port:
     """In gigabits per second."""
     wanted: bool
     """Nobody has switched it off."""
+    board: str = ""
+    """Of which kind its card is: those of the storage may be others than those of the training."""
     downs: int | None = None
     """How often its link went down since the driver was loaded."""
 
@@ -63,6 +65,7 @@ def _port(device: Path, number: int) -> Port:
         _rate(text_of(folder / "rate")),
         # An Ethernet port looks disabled when its cable is out; whether it is meant to be up, its network device says.
         _switched_on(device) if layer == "Ethernet" else link != "Disabled",
+        text_of(device / "board_id") or text_of(device / "hca_type") or "",
         None if (device / "device" / "physfn").exists() else number_in(folder / "counters" / "link_downed"),
     )
 

@@ -76,7 +76,8 @@ def gpu_processes(
 def _tenants(context: Context, gpus: Sequence[Gpu], own_job: str | None) -> list[Tenant]:
     found = []
     for gpu in gpus:
-        for user in gpu.users or ():
+        # Of a partitioned card a slice is the job's: who privileged asks is told who is on the others, too.
+        for user in () if gpu.partitioned else gpu.users or ():
             process = process_of(context.root, user.pid)
             job = job_of(context.root, user.pid)
             if own_job is not None and job == own_job:

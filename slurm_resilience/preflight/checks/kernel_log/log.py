@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slurm_resilience.preflight.check import Context, Tell
+from slurm_resilience.preflight.checks.gpu.furniture import closed_to_us
 from slurm_resilience.preflight.checks.kernel_log.source import Unreadable, kernel_log
 from slurm_resilience.preflight.checks.kernel_log.trouble import troubles
 from slurm_resilience.preflight.checks.reading import text_of
@@ -20,7 +21,7 @@ def log(context: Context, tell: Tell) -> Iterable[Finding]:
     uptime = (text_of(context.root / "proc" / "uptime") or "").split()
     newest = max((line.at_s for line in lines if line.at_s is not None), default=0.0)
     uptime_s = max(float(uptime[0]) if uptime else 0.0, newest)
-    problems, told = troubles(lines, uptime_s=uptime_s)
+    problems, told = troubles(lines, uptime_s=uptime_s, of_others=closed_to_us(context.root))
     fine = f"nothing about hardware in {counted(len(lines), 'line')} since the start {age(uptime_s)} ago"
     if told:
         fine = f"nothing that still counts; {listed(told)}"

@@ -77,10 +77,12 @@ _SLAVE = re.compile(r"\(slave (\S+)\): link status definitely (down|up)")
 _VIRTUAL = re.compile(r"(veth|docker|br-|cali|virbr|vnet|tap|tun|cni|flannel|lo$|dummy)")
 
 
-def troubles(lines: Sequence[Line], *, uptime_s: float) -> tuple[list[Finding], list[str]]:
-    """What still counts, and what is only told."""
+def troubles(
+    lines: Sequence[Line], *, uptime_s: float, of_others: frozenset[str] = frozenset()
+) -> tuple[list[Finding], list[str]]:
+    """What still counts, and what is only told. `of_others`: where on the bus cards are that the job may not use."""
     told: list[str] = []
-    problems = _of_gpus(lines, uptime_s, told)
+    problems = _of_gpus(lines, uptime_s, told, of_others)
     for kind in _KINDS:
         problems += _of_kind(kind, lines, uptime_s, told)
     problems += _of_servers(lines, uptime_s)
@@ -96,7 +98,7 @@ def _when(line: Line, uptime_s: float) -> str:
     return "at a time unknown" if line.at_s is None else f"{age(uptime_s - line.at_s)} ago"
 
 
-def _of_gpus(lines: Iterable[Line], uptime_s: float, told: list[str]) -> list[Finding]:
+def _of_gpus(lines: Iterable[Line], uptime_s: float, told: list[str], of_others: frozenset[str]) -> list[Finding]:
     """One finding a card: an Xid seldom comes alone."""
     seen: dict[str, dict[str, list[Line]]] = defaultdict(lambda: defaultdict(list))
     actions: dict[tuple[str, str], Action] = {}
@@ -125,7 +127,8 @@ def _of_gpus(lines: Iterable[Line], uptime_s: float, told: list[str]) -> list[Fi
             wanted = [actions[bus, name] for name in counts]
             newest = [line for of_it in counts.values() for line in of_it]
             text = _said_of(bus, list(counts), newest, uptime_s)
-            problems.append(_of_card(text, wanted, newest[-1].text[:_QUOTED]))
+            ours = bus.lower().partition(".")[0] not in of_others
+            problems.append(_of_card(text, wanted, newest[-1].text[:_QUOTED], ours=ours))
     return problems
 
 
@@ -134,11 +137,15 @@ def _said_of(bus: str, names: Sequence[str], lines: Sequence[Line], uptime_s: fl
     return f"{', '.join(names)} of {bus}, {counted(len(lines), 'time')}, the last {_when(newest, uptime_s)}"
 
 
-def _of_card(text: str, wanted: Sequence[Action], newest: str) -> Finding:
+def _of_card(text: str, wanted: Sequence[Action], newest: str, *, ours: bool) -> Finding:
+    """A card of another job's is no reason to do without the node, unless the whole node must be started anew."""
     action = min(wanted, key=_URGENT.index)
     if action is Action.SUPPORT:
         return warn(Problem.NODE, f"{text}: {action.value}", "tell the admins", newest=newest)
-    return fail(Problem.NODE, f"{text}: NVIDIA asks that {action.value}", _LEAVE_OUT, newest=newest)
+    text = f"{text}: NVIDIA asks that {action.value}"
+    if not ours and action is not Action.RESTART_NODE:
+        return warn(Problem.NODE, f"{text} (no card of this job's)", "tell the admins", newest=newest)
+    return fail(Problem.NODE, text, _LEAVE_OUT, newest=newest)
 
 
 def _of_kind(kind: _Kind, lines: Iterable[Line], uptime_s: float, told: list[str]) -> list[Finding]:

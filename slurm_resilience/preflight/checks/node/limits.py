@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slurm_resilience.preflight.check import Context, Tell
-from slurm_resilience.preflight.checks.reading import fields_of, names_in, text_of
+from slurm_resilience.preflight.checks.fabric.nccl_settings import nccl_setting
+from slurm_resilience.preflight.checks.fabric.ports import ports
+from slurm_resilience.preflight.checks.gpu.expected import expected
+from slurm_resilience.preflight.checks.reading import fields_of, text_of
 from slurm_resilience.preflight.checks.summary import summed_up
 from slurm_resilience.preflight.result import Finding, Problem, fail, warn
 from slurm_resilience.size import size_text
@@ -46,11 +49,13 @@ def own_limits() -> Limits:
 def limits(context: Context, tell: Tell, ask: Callable[[], Limits] = own_limits) -> Iterable[Finding]:
     tell("asking the kernel for our limits")
     found = ask()
-    rdma = bool(names_in(context.root / "sys" / "class" / "infiniband"))
+    # Many a card for Ethernet alone has an RDMA device, too: one that nothing is connected to needs no memory.
+    rdma = any(port.works for port in ports(context.root)) and not _told_not_to(context)
     fields = fields_of(text_of(context.root / "proc" / "meminfo"))
     words = fields.get("MemTotal", "").split()
     total_bytes = int(words[0]) << 10 if words and words[0].isdecimal() else None
-    problems = judge(found, ranks=context.ranks_per_node or 1, rdma=rdma, total_bytes=total_bytes)
+    on_gpus = bool(expected(context))
+    problems = judge(found, ranks=context.ranks_per_node or 1, rdma=rdma, on_gpus=on_gpus, total_bytes=total_bytes)
     pinned = "unlimited" if found.pinned_bytes[0] is None else size_text(found.pinned_bytes[0])
     files = "unlimited" if found.files[0] is None else found.files[0]
     fine = f"{files} open files, {pinned} of locked memory" + ("" if rdma else " (there is no InfiniBand to need it)")
@@ -63,7 +68,13 @@ def limits(context: Context, tell: Tell, ask: Callable[[], Limits] = own_limits)
     return summed_up(problems, fine, facts)
 
 
-def judge(found: Limits, *, ranks: int, rdma: bool, total_bytes: int | None) -> list[Finding]:
+def _told_not_to(context: Context) -> bool:
+    setting = nccl_setting(context, "NCCL_IB_DISABLE")
+    return setting is not None and setting[0] not in ("", "0")
+
+
+def judge(found: Limits, *, ranks: int, rdma: bool, on_gpus: bool, total_bytes: int | None) -> list[Finding]:
+    """`on_gpus`: NCCL will be used; without GPUs the ranks talk over TCP, and only other programs use RDMA."""
     problems = []
     soft, hard = found.pinned_bytes
     if rdma and soft is not None:
@@ -76,7 +87,7 @@ def judge(found: Limits, *, ranks: int, rdma: bool, total_bytes: int | None) -> 
         )
         text = f"only {size_text(soft)} of memory may be locked, and InfiniBand locks what it sends"
         if soft < _LEAST_PINNED_BYTES:
-            problems.append(fail(whose, text, remedy))
+            problems.append((fail if on_gpus else warn)(whose, text, remedy))
         elif total_bytes is not None and soft < total_bytes:
             problems.append(warn(whose, text, remedy))
     files, wanted = found.files[0], max(_LEAST_FILES, ranks * _FILES_PER_RANK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -80,7 +81,12 @@ def _of_snapshot(found: Memory, context: Context) -> list[Finding]:
     ]
 
 
-def swap(context: Context, tell: Tell, sleep: Callable[[float], None] = time.sleep) -> Iterable[Finding]:
+def swap(
+    context: Context,
+    tell: Tell,
+    sleep: Callable[[float], None] = time.sleep,
+    page_bytes: int = resource.getpagesize(),  # 64 KiB on many an ARM
+) -> Iterable[Finding]:
     """Swap that is used does no harm; swapping now does."""
     path = context.root / "proc" / "vmstat"
     before = _swapped_pages(text_of(path))
@@ -89,7 +95,7 @@ def swap(context: Context, tell: Tell, sleep: Callable[[float], None] = time.sle
     tell(f"watching /proc/vmstat for {_WATCHED_S:g} s")
     sleep(_WATCHED_S)
     after = _swapped_pages(text_of(path)) or before
-    bytes_s = (after - before) * 4096 / _WATCHED_S
+    bytes_s = (after - before) * page_bytes / _WATCHED_S
     fields = fields_of(text_of(context.root / "proc" / "meminfo"))
     total, free = _kib(fields.get("SwapTotal")) or 0, _kib(fields.get("SwapFree")) or 0
     facts = {"swapped_bytes_per_s": bytes_s, "used_bytes": total - free}

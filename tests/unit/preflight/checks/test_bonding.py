@@ -122,6 +122,8 @@ def test_a_bond_is_read_whole():
         (bond_text({}, {}, polling=0), "warn", "miimon is 0"),
         (bond_text({}, {}, polling=0).replace("Up Delay", "ARP Polling Interval (ms): 100\nUp Delay"), "ok", "2 links"),
         (bond_text({}, {"aggregator": 2}, mode="fault-tolerance (active-backup)"), "ok", "active-backup"),
+        # a slow link in reserve is how some are built
+        (bond_text({}, {"speed": "1000 Mbps"}, mode="fault-tolerance (active-backup)"), "ok", "active-backup"),
         (bond_text({"failures": 3}, {}), "ok", "2 links"),  # of its life: nobody knows when
         (bond_text(), "skipped", "no bond"),
     ],

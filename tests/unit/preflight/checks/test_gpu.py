@@ -360,3 +360,9 @@ def test_memory_that_no_process_has_is_asked_for_again_before_it_is_a_warning(tm
 def test_without_cards_there_is_nobody_to_ask(tmp_path: Path):
     assert only(gpu_processes, context(tmp_path), opener=FakeDriver(missing=NO_DRIVER)).outcome is Outcome.SKIPPED
     assert only(gpu_processes, context(tmp_path), opener=FakeDriver()).outcome is Outcome.SKIPPED
+
+
+def test_who_is_on_another_slice_of_a_partitioned_card_is_no_stranger_on_ours(tmp_path: Path):
+    card = replace(GOOD, partitioned=True, users=(User(77, 5 << 30),), used_bytes=5 << 30)
+    driver = FakeDriver([card])
+    assert only(gpu_processes, context(tmp_path, GIVEN), opener=driver, sleep=lambda _: None).outcome is Outcome.OK

@@ -28,6 +28,8 @@ def port(
         f"{folder}/ports/1/link_layer": more.get("layer", "InfiniBand"),
         f"{folder}/ports/1/counters/symbol_error": "17",
     }
+    if "board" in more:
+        files[f"{folder}/board_id"] = more["board"]
     if "downs" in more:
         files[f"{folder}/ports/1/counters/link_downed"] = str(more["downs"])
     if "flags" in more:
@@ -117,3 +119,13 @@ def test_a_virtual_function_is_asked_for_no_counter_for_each_read_would_be_a_lin
     port(tmp_path, "mlx5_0", downs=5)
     tree(tmp_path, {"sys/class/infiniband/mlx5_0/device/physfn/vendor": ""})
     assert "downs" not in only(infiniband, context(tmp_path)).measured
+
+
+@pytest.mark.parametrize(("board", "outcome"), [("MT_0000000838", "warn"), ("MT_0000000359", "ok")])
+def test_a_card_is_held_against_others_of_its_kind_for_that_of_the_storage_may_be_slower(
+    tmp_path: Path, board: str, outcome: str
+):
+    for number in range(2):
+        port(tmp_path, f"mlx5_{number}", board="MT_0000000838")
+    port(tmp_path, "mlx5_2", rate="200 Gb/sec (4X HDR)", board=board)
+    assert only(infiniband, context(tmp_path)).outcome.value == outcome

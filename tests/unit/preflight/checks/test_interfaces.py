@@ -90,3 +90,8 @@ def test_a_file_of_nccl_names_interfaces_too(tmp_path: Path):
 def test_a_node_with_a_loopback_only_can_train_alone(tmp_path: Path, nodes: str, outcome: str):
     found = only(interfaces, context(net(tmp_path), {"SLURM_NNODES": nodes}), ALL)
     assert found.outcome.value == outcome
+
+
+def test_a_container_without_sys_says_nothing_about_interfaces(tmp_path: Path):
+    for environment in ({"SLURM_NNODES": "2"}, {"NCCL_SOCKET_IFNAME": "eth0"}):
+        assert only(interfaces, context(tmp_path, environment), ALL).outcome is Outcome.SKIPPED

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_resilience.preflight.checks.gpu.furniture import closed_to_us
 from slurm_resilience.preflight.checks.kernel_log.log import log
 from slurm_resilience.preflight.checks.kernel_log.source import from_text
 from slurm_resilience.preflight.checks.kernel_log.trouble import Line, troubles
@@ -230,3 +231,27 @@ def test_records_of_the_kernel_are_read_one_by_one(tmp_path: Path):
     assert found.outcome is Outcome.FAIL
     assert "10 s ago" in found.sentence
     assert found.measured["newest"].endswith("and some words")
+
+
+@pytest.mark.parametrize(
+    ("number", "bus", "outcome"),
+    [
+        (48, "0000:3b:00", Outcome.WARN),  # another job's card
+        (48, "0000:86:00", Outcome.FAIL),
+        (79, "0000:3b:00", Outcome.FAIL),  # the node is to be started anew, whosever card it is
+    ],
+)
+def test_a_card_that_the_job_may_not_use_is_no_reason_to_leave_the_node_out(number: int, bus: str, outcome: Outcome):
+    line = XID.format(number).replace("0000:3b:00", bus)
+    (found,), _ = troubles([Line(NOW_S, line)], uptime_s=DAY_S, of_others=frozenset({"0000:3b:00"}))
+    complete(found)
+    assert found.outcome is outcome
+
+
+def test_cards_that_may_not_be_opened_are_others(tmp_path: Path):
+    for minor, bus in enumerate(("0000:3B:00.0", "0000:86:00.0")):
+        information = f"Model: \t\t NVIDIA H100\nBus Location: \t {bus}\nDevice Minor: \t {minor}\n"
+        tree(tmp_path, {f"proc/driver/nvidia/gpus/{bus}/information": information, f"dev/nvidia{minor}": ""})
+    assert closed_to_us(tmp_path, lambda device, _: device.name != "nvidia0") == {"0000:3b:00"}
+    assert closed_to_us(tmp_path, lambda _, __: True) == frozenset()
+    assert closed_to_us(tmp_path / "nowhere", lambda _, __: False) == frozenset()

@@ -90,10 +90,19 @@ def test_swap_in_use_is_no_problem_and_swapping_now_is(tmp_path: Path, pages: in
     def a_second_passes(_seconds: float) -> None:
         tree(root, {"proc/vmstat": f"pswpin {1000 + pages}\npswpout 2000\n"})
 
-    found = only(swap, context(root), sleep=a_second_passes)
+    found = only(swap, context(root), sleep=a_second_passes, page_bytes=4096)
 
     assert found.outcome.value == outcome
     assert found.measured["used_bytes"] == GIB // 2
+
+
+def test_a_page_has_the_size_that_this_kernel_gives_it(tmp_path: Path):
+    root = tree(tmp_path, {**meminfo(100, 90), "proc/vmstat": "pswpin 0\npswpout 0\n"})
+
+    def a_second_passes(_seconds: float) -> None:
+        tree(root, {"proc/vmstat": "pswpin 16\npswpout 0\n"})
+
+    assert only(swap, context(root), sleep=a_second_passes, page_bytes=64 << 10).outcome is Outcome.WARN
 
 
 def test_swap_without_proc_is_skipped(tmp_path: Path):

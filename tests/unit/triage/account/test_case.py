@@ -9,6 +9,7 @@ import pytest
 
 from slurm_resilience.manifest.records import Cause
 from slurm_resilience.preflight.report import Report, as_value
+from slurm_resilience.triage.account.account import Account, Sure
 from slurm_resilience.triage.account.as_json import as_json
 from slurm_resilience.triage.account.case import Reports, account_of_files, read_reports, sort_out
 from slurm_resilience.triage.account.facts import Facts
@@ -99,3 +100,65 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     told = account_of_files([tmp_path, tmp_path / "none.log"], Facts())
     assert any("comm_lib_trace_rank_1" in one.why for one in told.unread)
     assert any("none.log" in one.why for one in told.unread)
+
+
+STEPS = "".join(f"2026-11-30 11:3{at}:16 INFO step {at}0 loss 0.{at}\n" for at in range(10))
+UNREACHABLE = """Traceback (most recent call last):
+  File "data.py", line 30, in fetch
+requests.exceptions.HTTPError: 503 Server Error: Service Unavailable
+ConnectionResetError: [Errno 104] Connection reset by peer
+"""
+INTERRUPTED = """Traceback (most recent call last):
+  File "train.py", line 30, in <module>
+KeyboardInterrupt
+"""
+CTRL_C = """srun: interrupt (one more within 1 sec to abort)
+srun: sending Ctrl-C to StepId=55.0
+srun: Job step aborted: Waiting up to 32 seconds for job step to finish.
+slurmstepd: error: *** STEP 55.0 ON n1 CANCELLED AT 2026-11-30T11:40:12 ***
+"""
+FAULT = """Fatal Python error: Segmentation fault
+
+Current thread 0x00007f00 (most recent call first):
+  File "data.py", line 12 in __getitem__
+srun: error: n4: task 6: Segmentation fault (core dumped)
+srun: error: n3: tasks 0-3: Terminated
+"""
+EVERYWHERE = "".join(f"{task}: ModuleNotFoundError: No module named 'x'\n" for task in range(4)) + (
+    "srun: error: n1: tasks 0-1: Exited with exit code 1\nsrun: error: n2: tasks 2-3: Exited with exit code 1\n"
+)
+
+
+def account_of(tmp_path: Path, text: str) -> Account:
+    path = tmp_path / "a.log"
+    path.write_text(text)
+    return account_of_files([path], Facts())
+
+
+def test_a_server_that_was_asked_again_has_ended_nothing(tmp_path: Path) -> None:
+    assert account_of(tmp_path, STEPS + UNREACHABLE + STEPS).cause is None
+    assert account_of(tmp_path, STEPS + UNREACHABLE).cause is Cause.CRASHED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STEPS + INTERRUPTED,
+        STEPS + CTRL_C,
+        STEPS + CTRL_C + INTERRUPTED,
+        STEPS + "W1130 11:40:12.6 9 torch/x.py:7] Received 2 death signal, shutting down workers\n" + INTERRUPTED,
+    ],
+)
+def test_a_training_that_somebody_interrupted_has_not_crashed(tmp_path: Path, text: str) -> None:
+    told = account_of(tmp_path, text)
+    assert (told.cause, told.sure) == (Cause.CANCELLED, Sure.LIKELY)
+
+
+def test_the_interpreters_last_word_is_of_the_task_that_ended_by_that_signal(tmp_path: Path) -> None:
+    told = account_of(tmp_path, FAULT)
+    assert (told.first.rank, told.first.node, told.quotes[0].place.line) == (6, "n4", 1)
+    assert account_of(tmp_path, FAULT.replace("(core", "x").replace("Segmentation fault x", "Killed x")).first.rank != 6
+
+
+def test_what_all_labelled_tasks_say_is_all_ranks(tmp_path: Path) -> None:
+    assert account_of(tmp_path, EVERYWHERE).first.all_ranks

@@ -130,6 +130,10 @@ def test_labels_before_each_line_change_nothing(told: Tell, label: str) -> None:
     assert told(labelled) == [("B: 2", "A: 1", 13)]
 
 
+def test_a_traceback_behind_what_was_left_without_a_newline_is_found(told: Tell) -> None:
+    assert [text for text, _, _ in told("loading … " + PLAIN.format("A: 1"))] == ["A: 1"]
+
+
 def test_a_traceback_behind_a_progress_bar_is_found(told: Tell) -> None:
     assert [text for text, _, _ in told("\r 10%|█ | 1/10 [00:01]" + PLAIN.format("A: 1"))] == ["A: 1"]
 
@@ -156,3 +160,58 @@ def test_others_may_write_between_a_traceback_and_its_exception(told: Tell) -> N
 def test_a_process_that_the_c_library_or_the_interpreter_ends_is_an_event(told: Tell, line: str) -> None:
     assert told(f"step 1\n[rank0]: {line}\n") == [(line, None, 2)]
     assert told(line.replace("1", "7") + "\n")[0][2] == 1
+
+
+@pytest.mark.parametrize("label", ["n2: ", "trainer-1  | "])
+def test_labels_that_nobody_knows_change_nothing_though_others_write_in_between(told: Tell, label: str) -> None:
+    lines = PLAIN.format("A: 1").splitlines()
+    text = "".join(f"{label}{line}\nn1: step {at}\n" for at, line in enumerate(lines))
+    assert [text for text, _, _ in told(text)] == ["A: 1"]
+
+
+RICH = """\
+╭──────────── Traceback (most recent call last) ─────────────╮
+│ /home/me/train.py:9 in <module>                            │
+│ ❱ 9 main()                                                 │
+╰────────────────────────────────────────────────────────────╯
+{}
+"""
+LOGURU = """\
+Traceback (most recent call last):
+
+> File "train.py", line 3, in <module>
+    main()
+    └ <function main at 0x7f>
+
+{}
+"""
+
+
+@pytest.mark.parametrize("drawn", [RICH, LOGURU])
+def test_other_programs_draw_tracebacks_otherwise(told: Tell, drawn: str) -> None:
+    assert [text for text, _, _ in told("step 1\n" + drawn.format("ValueError: bad") + "step 2\n")] == [
+        "ValueError: bad"
+    ]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f1>",
+        "Exception ignored while calling deallocator <function A.__del__ at 0x7f1>:",
+        "--- Logging error ---",
+    ],
+)
+def test_what_python_prints_of_an_exception_that_ended_nothing_is_no_event(told: Tell, head: str) -> None:
+    ignored = f"{head}\n" + PLAIN.format("AssertionError: can only test a child process")
+    assert told(f"step 1\n{ignored * 300}") == []
+    assert [text for text, _, _ in told(ignored + PLAIN.format("A: 1"))] == ["A: 1"]
+
+
+def test_a_traceback_in_one_line_of_json_is_found_and_opens_nothing(told: Tell) -> None:
+    quoted = r"Traceback (most recent call last):\n  File \"t.py\", line 3\n    f()\nValueError: bad value\n"
+    line = f'{{"level": "ERROR", "rank": 3, "exc": "{quoted}", "host": "n1"}}\n'
+    assert told('{"step": 1}\n' + line + PLAIN.format("A: 1")) == [
+        ("ValueError: bad value", None, 2),
+        ("A: 1", None, 7),
+    ]
