@@ -118,8 +118,8 @@ def _quarantine_of(chain: Chain, committed: CheckpointCommitted) -> str | None:
     """Why it is in quarantine; None: it isn't. Fetched again it would be as before, and live."""
     from slurm_resilience.manifest.chain import CheckpointState
 
-    known = [each for each in chain.checkpoints if each.committed.checkpoint == committed.checkpoint]
-    return next((each.why or "" for each in known if each.state is CheckpointState.QUARANTINED), None)
+    known = chain.checkpoint(committed.checkpoint)
+    return known.why or "" if known is not None and known.state is CheckpointState.QUARANTINED else None
 
 
 def _bring(
@@ -142,9 +142,9 @@ def _bring(
     from slurm_resilience.manifest.receipts import receipt_of
 
     run = journal.run
-    for each in Chain.of(journal.read()).checkpoints:
-        if each.committed.checkpoint == committed.checkpoint and each.state is CheckpointState.LIVE:
-            return False
+    known = Chain.of(journal.read()).checkpoint(committed.checkpoint)
+    if known is not None and known.state is CheckpointState.LIVE:
+        return False
     try:
         with byte_bar("fetch", sum(file.bytes for file in published.files), asked=progress) as advance:
             fetching.fetch(

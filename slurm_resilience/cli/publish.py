@@ -151,7 +151,8 @@ def _publisher(
 
     def parcel(checkpoint: str) -> Parcel:
         chain = Chain.of(journal.read())
-        found = next(each for each in chain.checkpoints if each.committed.checkpoint == checkpoint)
+        found = chain.checkpoint(checkpoint)
+        assert found is not None, "it is a candidate, and the manifest forgets no name"
         with packages_of_the_format():
             return parcel_of(run, chain, found, store.head_of)
 

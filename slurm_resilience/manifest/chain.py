@@ -98,6 +98,10 @@ class Chain:
     def attempt(self, number: int) -> Attempt | None:
         return next((attempt for attempt in self.attempts if attempt.number == number), None)
 
+    def checkpoint(self, name: str) -> Checkpoint | None:
+        """In whatever state it is; None: the manifest has never heard of it."""
+        return next((each for each in self.checkpoints if each.committed.checkpoint == name), None)
+
     def loadable(self) -> tuple[Checkpoint, ...]:
         """What may be loaded, in the order to try it: by step, then by attempt, then as told, the newest first."""
         newest_first = reversed(self.checkpoints)

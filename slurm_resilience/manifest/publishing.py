@@ -70,9 +70,9 @@ def parcel_of(run: Path, chain: Chain, checkpoint: Checkpoint, head_of: Callable
 def record_published(journal: Journal, checkpoint: str, where: str) -> None:
     """Once, however often it is called. Of a checkpoint that was forgotten meanwhile, too: its copy is all there is."""
     with journal.writing() as writer:
-        for each in Chain.of(writer.lines()).checkpoints:
-            if each.committed.checkpoint == checkpoint and where not in each.published:
-                writer.append(CheckpointPublished(each.committed.checkpoint, where))
+        found = Chain.of(writer.lines()).checkpoint(checkpoint)
+        if found is not None and where not in found.published:
+            writer.append(CheckpointPublished(found.committed.checkpoint, where))
 
 
 def committed_of(published: Published, where: str) -> CheckpointCommitted:
@@ -95,8 +95,8 @@ def committed_of(published: Published, where: str) -> CheckpointCommitted:
 
 def refuse_under_their_hands(run: RunDirectory, chain: Chain, record: CheckpointCommitted) -> None:
     """Raises ConfigurationError for a checkpoint that is forgotten, while an attempt is running."""
-    states = {each.committed.checkpoint: each.state for each in chain.checkpoints}
-    if states.get(record.checkpoint) is CheckpointState.FORGOTTEN and live_owner(run, chain) is not None:
+    known = chain.checkpoint(record.checkpoint)
+    if known is not None and known.state is CheckpointState.FORGOTTEN and live_owner(run, chain) is not None:
         raise ConfigurationError(
             f"the running attempt may be deleting {record.checkpoint} at this moment: fetch it when the run has "
             "stopped, or into another run directory"
@@ -112,7 +112,7 @@ def take_in(journal: Journal, record: CheckpointCommitted, where: str, *, pin: b
     """
     with journal.writing() as writer:
         chain = Chain.of(writer.lines())
-        known = {each.committed.checkpoint: each for each in chain.checkpoints}.get(record.checkpoint)
+        known = chain.checkpoint(record.checkpoint)
         if known is not None and known.state in (CheckpointState.LIVE, CheckpointState.QUARANTINED):
             return False
         refuse_under_their_hands(journal.run, chain, record)

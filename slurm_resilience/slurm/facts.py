@@ -49,10 +49,19 @@ def _gpus(environment: Mapping[str, str]) -> int | None:
     return sum(int(count) for count in counts if count.isdigit()) or None
 
 
+def job_of(environment: Mapping[str, str]) -> JobRef | None:
+    """As Slurm's commands want it, `12` or `77_4`; None outside a job."""
+    number = first_number(environment, "SLURM_JOB_ID")
+    if number is None:
+        return None
+    array, task = first_number(environment, "SLURM_ARRAY_JOB_ID"), first_number(environment, "SLURM_ARRAY_TASK_ID")
+    return JobRef(f"{array}_{task}" if array is not None and task is not None else str(number))
+
+
 def job_facts(environment: Mapping[str, str]) -> JobFacts | None:
     """None outside a job. Raises ConfigurationError where a run can't be started from (a step, a heterogeneous job)."""
-    job_id = first_number(environment, "SLURM_JOB_ID")
-    if job_id is None:
+    job_id, job = first_number(environment, "SLURM_JOB_ID"), job_of(environment)
+    if job_id is None or job is None:
         return None
     step = first_number(environment, "SLURM_STEP_ID")
     if step is not None and step != _INTERACTIVE_STEP:
@@ -61,14 +70,11 @@ def job_facts(environment: Mapping[str, str]) -> JobFacts | None:
         )
     if first_number(environment, "SLURM_HET_SIZE") is not None:
         raise ConfigurationError(f"job {job_id} is heterogeneous, which is not supported")
-    array_job = first_number(environment, "SLURM_ARRAY_JOB_ID")
-    array_task = first_number(environment, "SLURM_ARRAY_TASK_ID")
-    job = f"{array_job}_{array_task}" if array_job is not None and array_task is not None else str(job_id)
     end_s = first_number(environment, "SLURM_JOB_END_TIME")
     return JobFacts(
-        job=JobRef(job),
+        job=job,
         job_id=job_id,
-        array_task=array_task,
+        array_task=first_number(environment, "SLURM_ARRAY_TASK_ID"),
         restart_count=first_number(environment, "SLURM_RESTART_COUNT") or 0,
         batch=environment.get("ENVIRONMENT") == "BATCH",
         name=environment.get("SLURM_JOB_NAME", ""),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from slurm_resilience.environment_variable import first_number
 from slurm_resilience.errors import SlurmError
 from slurm_resilience.slurm.client import JobRecord, JobRef
+from slurm_resilience.slurm.facts import job_of
 
 _ARRAY = "SLURM_ARRAY_"
 _RESTARTS = "SLURM_RESTART_COUNT"
@@ -28,13 +29,12 @@ def without_inherited(environment: Mapping[str, str], job: Callable[[JobRef], Jo
     # The last element has the array's own number: that can't be another job's.
     if array is not None and array != number and _is_a_job_of_its_own(number, job):
         true = {name: value for name, value in true.items() if not name.startswith(_ARRAY)}
-        array = None
     restarts = first_number(true, _RESTARTS) or 0
-    if restarts == 0:
+    own = job_of(true)
+    if restarts == 0 or own is None:
         return true
-    task = first_number(true, "SLURM_ARRAY_TASK_ID")
     with contextlib.suppress(SlurmError):
-        record = job(JobRef(str(number) if array is None or task is None else f"{array}_{task}"))
+        record = job(own)
         # It only ever grows: where there is less, the count is of another job. More may be our next life already.
         if record is not None and record.restarts < restarts:
             del true[_RESTARTS]

@@ -227,7 +227,6 @@ class BackgroundSaver:
 
     def _is_ours(self, checkpoint: CheckpointId, chain: Chain) -> bool:
         """Whether it is committed, and by us: a ghost whose checkpoint was adopted has to learn that it is one."""
-        newest = chain.newest_attempt
-        return (newest is None or newest.number <= self._attempt) and any(
-            each.committed.checkpoint == checkpoint and each.state is CheckpointState.LIVE for each in chain.checkpoints
-        )
+        newest, found = chain.newest_attempt, chain.checkpoint(checkpoint)
+        is_live = found is not None and found.state is CheckpointState.LIVE
+        return is_live and (newest is None or newest.number <= self._attempt)

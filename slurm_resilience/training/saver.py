@@ -83,7 +83,7 @@ def remove(store: CheckpointStore, journal: Journal, checkpoint: CheckpointId) -
     an attempt after ours may have adopted it. Where nobody can say, the parts stay.
     """
     try:
-        if any(each.committed.checkpoint == checkpoint for each in Chain.of(journal.read()).checkpoints):
+        if Chain.of(journal.read()).checkpoint(checkpoint) is not None:
             return
         store.delete(checkpoint)
     except (CheckpointUnavailable, ManifestError) as error:

@@ -29,7 +29,6 @@ from slurm_resilience.sandbox.process import (
 from tests.clusters.cluster import ClusterName, Impossible, NodeProcess, SmallDisk
 from tests.clusters.interpreter import ROOT, TORCH, Interpreter, become_words, choose_interpreter
 from tests.clusters.mounts import mount_small, unmount_words
-from tests.slurm.jobs import Jobs
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in typing from Python 3.11 on
@@ -183,7 +182,7 @@ class EmbeddedCluster:
 
     def start_controller(self) -> None:
         if not self.sandbox.daemons.alive("slurmctld"):
-            Jobs(self.sandbox, self.shared).start_controller()
+            self.sandbox.start_controller()
 
     def plugstack(self, lines: Sequence[str]) -> tuple[str, ...]:
         conf = self.sandbox.layout.plugstack_conf

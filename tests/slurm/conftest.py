@@ -37,6 +37,6 @@ def jobs(cluster: Cluster, tmp_path: Path) -> Iterator[Jobs]:
     helper = Jobs(cluster, tmp_path)
     yield helper
     if not cluster.daemons.alive("slurmctld"):
-        helper.start_controller()
+        helper.cluster.start_controller()
     helper.start_slurmds()
     helper.clear()

@@ -191,26 +191,11 @@ class JobsOn:
 class Jobs(JobsOn):
     cluster: Cluster
 
-    def start_controller(self) -> None:
-        """Start it again and wait until it answers, whichever other daemons are dead meanwhile."""
-        daemons = self.cluster.daemons
-        daemons.start_controller()
-        wait_until(lambda: bool(self.node_states()), lambda: daemons.last_line("slurmctld"), PATIENCE_S)
-
     def start_slurmds(self) -> None:
         """Start those that are dead, and wait until the controller has heard of them."""
-        lost = [node for node in self.cluster.node_names if not self.cluster.slurmd_alive(node)]
-        for node in lost:
-            self.cluster.daemons.start_node(node)
-
-        def serves(state: str) -> bool:
-            return bool(state) and not state.endswith("*") and not state.startswith("down")
-
-        wait_until(
-            lambda: not lost or all(serves(self.node_states().get(node, "")) for node in lost),
-            lambda: f"of {lost}, which are started again, not all serve: {self.node_states()}",
-            PATIENCE_S,
-        )
+        for node in self.cluster.node_names:
+            if not self.cluster.slurmd_alive(node):
+                self.cluster.start_slurmd(node)
 
 
 def leftovers(marker: str) -> list[Process]:

@@ -236,7 +236,7 @@ class LightRun:
             time.sleep(0.5)
             self.jobs.cluster.stop_controller()
             time.sleep(seconds)
-            self.jobs.start_controller()
+            self.jobs.cluster.start_controller()
 
     def kill_training(self) -> None:
         """Supervisor and agents have its name in their command lines, too."""

@@ -132,4 +132,4 @@ class RealScene:
             return ask()
         finally:
             self.client = patient
-            self.jobs.start_controller()
+            self.jobs.cluster.start_controller()

@@ -204,7 +204,7 @@ def test_a_job_that_ends_while_the_controller_is_down_is_queued_when_it_is_back(
     training.kill(training.rank_pid(0))
     training.wait(lambda: "again until it answers" in jobs.output(training.job), "the supervisor never asked Slurm")
     time.sleep(3)
-    jobs.start_controller()
+    jobs.cluster.start_controller()
     training.wait_finished()
     training.check(reference, Cause.CRASHED, lost_steps=SAVE_EVERY)
 

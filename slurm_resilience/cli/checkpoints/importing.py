@@ -191,7 +191,7 @@ def _may_be_named(journal: Journal, name: CheckpointId) -> bool:
     from slurm_resilience.manifest.chain import Chain
 
     try:
-        return any(each.committed.checkpoint == name for each in Chain.of(journal.read()).checkpoints)
+        return Chain.of(journal.read()).checkpoint(name) is not None
     except ManifestError:
         return True
 

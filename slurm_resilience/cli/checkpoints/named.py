@@ -66,9 +66,9 @@ def find_checkpoint(chain: Chain, run: Path, name: str) -> Checkpoint:
         if not loadable:
             raise ConfigurationError(f"run {run} has no checkpoint that can be loaded")
         return loadable[0]
-    for checkpoint in chain.checkpoints:
-        if checkpoint.committed.checkpoint == name:
-            if checkpoint.state is CheckpointState.FORGOTTEN:
-                raise ConfigurationError(f"checkpoint {name} of run {run} is forgotten: its files are gone")
-            return checkpoint
-    raise ConfigurationError(f"run {run} has no checkpoint {name}: `slurm-resilience checkpoints list {run}`")
+    found = chain.checkpoint(name)
+    if found is None:
+        raise ConfigurationError(f"run {run} has no checkpoint {name}: `slurm-resilience checkpoints list {run}`")
+    if found.state is CheckpointState.FORGOTTEN:
+        raise ConfigurationError(f"checkpoint {name} of run {run} is forgotten: its files are gone")
+    return found

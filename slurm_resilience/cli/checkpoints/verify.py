@@ -107,8 +107,8 @@ def _verify(run: Path, journal: Journal, checkpoint: Checkpoint, advance: Callab
 def _is_forgotten(journal: Journal, name: str) -> bool:
     from slurm_resilience.manifest.chain import Chain, CheckpointState
 
-    gone = (each for each in Chain.of(journal.read()).checkpoints if each.state is CheckpointState.FORGOTTEN)
-    return any(each.committed.checkpoint == name for each in gone)
+    found = Chain.of(journal.read()).checkpoint(name)
+    return found is not None and found.state is CheckpointState.FORGOTTEN
 
 
 def _print(run: Path, verdicts: list[Verdict]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from slurm_resilience.agent.log import Log
 from slurm_resilience.agent.notice import Ordered, Seen, StopFileTouched
 from slurm_resilience.manifest.run_directory import RunDirectory
 from slurm_resilience.signals.stop_request import StopReason
+from tests.unit.stale_reads import first_read_is_stale
 
 ORDER = {"reason": "PEER_FAILED", "because": "n2 failed", "seconds": 30}
 ORDERED = Ordered(StopReason.PEER_FAILED, "n2 failed", 30.0)
@@ -61,15 +61,7 @@ def test_a_stop_file_that_can_not_be_looked_for_keeps_the_clerk_from_nothing_els
 def test_an_order_whose_reading_failed_once_is_read_again(
     clerk: Clerk, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refusals = [OSError(116, "Stale file handle")]
-    reading: Callable[[Path], bytes] = Path.read_bytes
-
-    def stale_at_first(path: Path) -> bytes:
-        if refusals:
-            raise refusals.pop()
-        return reading(path)
-
-    monkeypatch.setattr(Path, "read_bytes", stale_at_first)
+    first_read_is_stale(monkeypatch)
     run.stop_order(1).write_text(json.dumps(ORDER))
     assert looks(clerk) == []
     assert looks(clerk) == [ORDERED]

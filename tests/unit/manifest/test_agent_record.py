@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from slurm_resilience.errors import ManifestUnsupported
 from slurm_resilience.manifest.agent_record import AgentRecord, Outcome, RankEnd, read_agent_record, write_agent_record
+from tests.unit.stale_reads import first_read_is_stale
 
 RANK = RankEnd(24, 0, 4712, "STEPPING", 7, 5, -1)
 RECORD = AgentRecord(3, "n4", 4711, 1.5, Outcome.RUNNING, signals=(("SIGTERM", 2.5),), ranks=(RANK,))
@@ -29,15 +29,7 @@ def test_what_was_written_is_read(path: Path) -> None:
 def test_a_record_that_was_replaced_under_the_reader_is_read_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """NFS has no bytes any more for who opened the old one."""
     write_agent_record(path, RECORD)
-    refusals = [OSError(116, "Stale file handle")]
-    reading: Callable[[Path], bytes] = Path.read_bytes
-
-    def stale_at_first(path: Path) -> bytes:
-        if refusals:
-            raise refusals.pop()
-        return reading(path)
-
-    monkeypatch.setattr(Path, "read_bytes", stale_at_first)
+    first_read_is_stale(monkeypatch)
     assert read_agent_record(path) == RECORD
 
 
